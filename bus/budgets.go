@@ -16,21 +16,21 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// HeaderIncr adds to a counter. nats.go has no name for it.
+// HeaderIncr is the header of a message that adds to a counter. nats.go has no constant for it.
 const HeaderIncr = "Nats-Incr"
 
-// microdollars in a dollar: counters are whole numbers.
+// microdollars is the number of microdollars in a dollar. Costs are counted in them because counters are integers.
 const microdollars = 1e6
 
-// Budgets counts what profiles use, in the server's own counters: stream AGENT_SPENT, a subject per profile, period and
-// unit. It may be used concurrently.
+// Budgets counts the tokens and the cost that profiles use. It uses the counters of the NATS server: stream AGENT_SPENT
+// has one subject per profile, period and unit. Its methods may be called concurrently.
 type Budgets struct{ conn *Conn }
 
-// NewBudgets returns Budgets on c, which stays the caller's and has to outlive it.
+// NewBudgets returns Budgets on c. The caller keeps ownership of c, which must outlive the Budgets.
 func NewBudgets(c *Conn) *Budgets { return &Budgets{c} }
 
-// Add counts a usage for every period. Told again with the same id within the stream's duplicate window, it counts
-// once.
+// Add adds a usage to the counters of every period. A usage that is added again with the same id within the stream's
+// duplicate window counts once.
 func (b *Budgets) Add(ctx context.Context, profile, id string, at time.Time, u schemas.Usage) error {
 	ctx, cancel := context.WithTimeout(ctx, natsio.AwayTimeout)
 	defer cancel()
@@ -52,14 +52,14 @@ func (b *Budgets) Add(ctx context.Context, profile, id string, at time.Time, u s
 	return nil
 }
 
-// Spent returns the tokens and US dollars used in the period that at is in.
+// Spent returns the tokens and the US dollars that a profile has used in the period that contains at.
 func (b *Budgets) Spent(ctx context.Context, profile string, per schemas.BudgetPeriod, at time.Time) (tokens int64,
 	cost float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, natsio.AwayTimeout)
 	defer cancel()
 	stream, err := b.conn.js.Stream(ctx, schemas.StreamSpent)
 	if err != nil {
-		return 0, 0, fmt.Errorf("bus: what profile %s has used: %w", profile, err)
+		return 0, 0, fmt.Errorf("bus: read the usage of profile %s: %w", profile, err)
 	}
 	tokens, err = counter(ctx, stream, b.conn.subjects.Spent(profile, per.Name(at), schemas.SpentTokens))
 	if err != nil {
@@ -69,7 +69,7 @@ func (b *Budgets) Spent(ctx context.Context, profile string, per schemas.BudgetP
 	return tokens, float64(micro) / microdollars, err
 }
 
-// counter reads one, from the leader; one that was never added to is 0.
+// counter reads a counter from the leader of the stream. A counter to which nothing was added is 0.
 func counter(ctx context.Context, stream jetstream.Stream, subject string) (int64, error) {
 	msg, err := stream.GetLastMsgForSubject(ctx, subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -82,11 +82,11 @@ func counter(ctx context.Context, stream jetstream.Stream, subject string) (int6
 		err = json.Unmarshal(msg.Data, &value)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("bus: counter %s: %w", subject, err)
+		return 0, fmt.Errorf("bus: read counter %s: %w", subject, err)
 	}
 	n, ok := new(big.Int).SetString(value.Val, 10)
 	if !ok || !n.IsInt64() {
-		return 0, fmt.Errorf("bus: counter %s has %.40q, which is no number", subject, value.Val)
+		return 0, fmt.Errorf("bus: read counter %s: value %.40q is not a 64 bit integer", subject, value.Val)
 	}
 	return n.Int64(), nil
 }

@@ -24,7 +24,7 @@ func wantSpent(t *testing.T, b *bus.Budgets, per schemas.BudgetPeriod, at time.T
 	}
 }
 
-// What is used counts once for the day, the month and for ever, however often it is reported.
+// A usage counts once per day, month and in total, however often it is reported.
 func TestBudgetsCountPerPeriod(t *testing.T) {
 	t.Parallel()
 	b := bus.NewBudgets(bustest.New(t))

@@ -18,27 +18,29 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-const drainTimeout = 5 * time.Second // of Close, for each connection
+// drainTimeout is how long Close waits for each connection to drain.
+const drainTimeout = 5 * time.Second
 
-// ConnOptions configures [Connect]. Either URL or InProcess is needed; the rest may stay empty.
+// ConnOptions configures [Connect]. Exactly one of URL and InProcess is required; the other fields are optional.
 type ConnOptions struct {
-	// URL names one server or several of a cluster, separated by commas.
+	// URL is the URL of a server, or the URLs of several servers of a cluster, separated by commas.
 	URL string
-	// InProcess is a server of this process, see package embedded, to connect to instead.
+	// InProcess is a server that runs in this process, see package embedded.
 	InProcess nats.InProcessConnProvider
 	// Name is shown in the server's list of connections.
 	Name string
-	// Prefix of every subject, see [schemas.NewSubjects].
+	// Prefix is the prefix of every subject, see [schemas.NewSubjects].
 	Prefix string
-	// Dial says as whom to connect and how, and where JetStream is.
+	// Dial contains the credentials, the TLS settings and the JetStream domain.
 	Dial dial.Settings
-	// Logger gets a line when the connection is lost and when it is back; nil discards.
+	// Logger logs when a connection is lost and when it is re-established; nil discards.
 	Logger *slog.Logger
 }
 
-// Conn is a process's way to NATS. It holds two connections: one for the log ([Conn.Events]), on which nothing is
-// buffered while the server is away, so that an append that failed is not stored later behind its writer's back; and
-// one for everything else. Both reconnect for ever. All methods may be called concurrently.
+// Conn is a process's connection to NATS. It consists of two connections: one for the log ([Conn.Events]) and one for
+// everything else. The connection for the log buffers nothing while it is disconnected, so that the server never stores
+// an append after its writer has seen it fail. Both connections reconnect without a limit of attempts. All methods may
+// be called concurrently.
 type Conn struct {
 	nc, eventsNC *nats.Conn
 	js, events   jetstream.JetStream
@@ -46,8 +48,9 @@ type Conn struct {
 	closed       [2]chan struct{}
 }
 
-// Connect connects, trying again until ctx ends while no server can be reached. Whatever a server refuses is an
-// error at once. No error or log line contains credentials. The caller has to [Conn.Close] the connection.
+// Connect connects to NATS. While no server can be reached, it retries until ctx ends. If a server refuses the
+// connection, it returns the error at once. No error or log line contains credentials. The caller must call
+// [Conn.Close].
 func Connect(ctx context.Context, o ConnOptions) (*Conn, error) {
 	subjects, err := schemas.NewSubjects(o.Prefix)
 	if err != nil {
@@ -76,23 +79,23 @@ func Connect(ctx context.Context, o ConnOptions) (*Conn, error) {
 	return c, nil
 }
 
-// NATS is the connection for commands, tools, updates and requests.
+// NATS returns the connection for commands, tools, updates and requests.
 func (c *Conn) NATS() *nats.Conn { return c.nc }
 
-// JetStream is JetStream on [Conn.NATS].
+// JetStream returns JetStream on [Conn.NATS].
 func (c *Conn) JetStream() jetstream.JetStream { return c.js }
 
-// Events is JetStream on the connection for the log.
+// Events returns JetStream on the connection for the log.
 func (c *Conn) Events() jetstream.JetStream { return c.events }
 
-// Subjects is the grammar below the connection's prefix.
+// Subjects returns the grammar of the subjects with the connection's prefix.
 func (c *Conn) Subjects() schemas.Subjects { return c.subjects }
 
-// Connected reports whether both connections are up at this moment.
+// Connected reports whether both connections are connected at this moment.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() && c.eventsNC.IsConnected() }
 
-// Close sends what is buffered, lets subscriptions finish what they have, and closes both connections. It takes a few
-// seconds at most and may be called more than once.
+// Close drains both connections and closes them: subscriptions process the messages that they have received, and
+// buffered messages are sent. It takes a few seconds at most and may be called more than once.
 func (c *Conn) Close() {
 	drained := make(chan struct{})
 	go func() {
@@ -105,7 +108,7 @@ func (c *Conn) Close() {
 
 func drain(nc *nats.Conn, closed <-chan struct{}) {
 	if err := nc.Drain(); err != nil {
-		nc.Close() // not connected: there is nobody to drain to
+		nc.Close() // a connection that is not connected cannot drain
 	}
 	timeout := time.NewTimer(drainTimeout + time.Second)
 	defer timeout.Stop()
@@ -116,23 +119,24 @@ func drain(nc *nats.Conn, closed <-chan struct{}) {
 	}
 }
 
-// check looks for what says where to connect.
+// check checks that the options name exactly one place to connect to.
 func (o ConnOptions) check() error {
 	if (o.URL == "") == (o.InProcess == nil) {
-		return errors.New("either a URL or a server of this process is needed")
+		return errors.New("either a URL or a server in this process is required, and not both")
 	}
 	return dial.CheckServers(o.URL)
 }
 
-// where names the servers for an error, without credentials.
+// where returns the servers for an error, without credentials.
 func (o ConnOptions) where() string {
 	if o.InProcess != nil {
-		return "the server of this process"
+		return "the server in this process"
 	}
 	return dial.Redact(o.URL)
 }
 
-// open makes one connection. The channel it returns is closed when the connection is, for good.
+// open opens one connection. It also returns a channel that is closed once the connection is closed and does not
+// reconnect any more.
 func open(ctx context.Context, o ConnOptions, name string, more ...nats.Option) (*nats.Conn, chan struct{}, error) {
 	opts, err := o.Dial.Options(name, o.Logger)
 	if err != nil {
@@ -155,9 +159,10 @@ func open(ctx context.Context, o ConnOptions, name string, more ...nats.Option) 
 	}
 }
 
-// unreachable reports whether a server may yet come up; anything else would be answered the same the next time.
+// unreachable reports whether an error means that no server was reached, so that a retry may succeed. With any other
+// error a retry would fail in the same way.
 func unreachable(err error) bool {
-	var network *net.OpError // not net.Error, which a missing file is too
+	var network *net.OpError // not net.Error: the error about a missing file is one too
 	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, io.EOF) ||
-		errors.As(err, &network) && network.Op != "remote error" // that one is TLS
+		errors.As(err, &network) && network.Op != "remote error" // a TLS alert of the server: it refused the connection
 }

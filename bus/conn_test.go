@@ -92,7 +92,7 @@ func TestConnectRefusesBadOptions(t *testing.T) {
 	}
 }
 
-// lockedServer is a server that wants credentials.
+// lockedServer starts a server that requires credentials.
 func lockedServer(t *testing.T) *server.Server {
 	t.Helper()
 	return bustest.NATS(t, &server.Options{JetStream: true, Username: "ann", Password: "s3cret"})
@@ -121,11 +121,11 @@ func TestConnectWithCredentials(t *testing.T) {
 		t.Errorf("with a wrong password: %v", err)
 	}
 	if time.Since(start) > 10*time.Second {
-		t.Error("a refusal was tried again")
+		t.Error("Connect retried after a refusal")
 	}
 }
 
-// The connection of the log must not store later what it has reported as failed; both come back by themselves.
+// The connection for the log must not store an append after it reported it as failed. Both connections reconnect.
 func TestConnSurvivesTheServer(t *testing.T) {
 	t.Parallel()
 	addr, start := bustest.Restartable(t)
@@ -166,15 +166,14 @@ func TestConnSurvivesTheServer(t *testing.T) {
 	if _, err := c.Events().Publish(bustest.Deadline(t), c.Subjects().Event("s1"), nil); err != nil {
 		t.Error(err)
 	}
-	// Connected is true before nats.go has reported it.
-	bustest.Eventually(t, "both are told of", func() bool {
-		return strings.Count(log.String(),
-			"connection to nats is back") == 2
+	// Connected is true before nats.go calls the handler that logs it.
+	bustest.Eventually(t, "both reconnects are logged", func() bool {
+		return strings.Count(log.String(), "connection to NATS re-established") == 2
 	})
 	text := log.String()
 	for _, line := range []string{
-		`connection to nats lost" connection=test `, `connection to nats lost" connection=test/events`,
-		`connection to nats is back" connection=test `, `connection to nats is back" connection=test/events`,
+		`connection to NATS lost" connection=test `, `connection to NATS lost" connection=test/events`,
+		`connection to NATS re-established" connection=test `, `connection to NATS re-established" connection=test/events`,
 	} {
 		if n := strings.Count(text, line); n != 1 {
 			t.Errorf("logged %d times: %s\n%s", n, line, text)

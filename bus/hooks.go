@@ -13,15 +13,16 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Hooks asks the services of hooks: request and reply at agent.hook.<hook>[.<service>] (docs/hooks.md). It may be used
+// Hooks sends requests to hook services at agent.hook.<hook>[.<service>] (docs/hooks.md). Its methods may be called
 // concurrently.
 type Hooks struct{ conn *Conn }
 
-// NewHooks returns Hooks on c, which stays the caller's and has to outlive it.
+// NewHooks returns Hooks on c. The caller keeps ownership of c, which must outlive the Hooks.
 func NewHooks(c *Conn) *Hooks { return &Hooks{c} }
 
-// Ask sends one request and waits for the answer as long as to says. An error says why there is none: nobody listens,
-// no answer in time, one that cannot be read, a request too large for a message, or the service's own error.
+// Ask sends one request and waits for the answer, for [schemas.HookRef.Timeout] of to at most. It returns an error if
+// no service listens, if no answer arrives in time, if the answer cannot be decoded, if the request is too large for a
+// message, or if the service answers with an error.
 func (h *Hooks) Ask(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (schemas.HookAnswer, error) {
 	answer, err := h.ask(ctx, to, req)
 	if err != nil {

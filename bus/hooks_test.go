@@ -4,16 +4,18 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// service answers at a hook's subject with what f says.
+// service subscribes f to the subject of a hook.
 func service(t *testing.T, c *bus.Conn, subject string, f func(m *nats.Msg)) {
 	t.Helper()
 	sub, err := c.NATS().Subscribe(subject, f)
@@ -95,5 +97,41 @@ func TestHooksFail(t *testing.T) {
 		schemas.HookRequest{Session: "s1"}); err == nil ||
 		strings.Contains(err.Error(), "no answer within") {
 		t.Errorf("after cancelling: %v", err)
+	}
+}
+
+// An operator records the requests to services in a stream. The acknowledgement of the stream arrives at the same inbox
+// as the answer of the service. It must not count as the answer, because it would allow every call.
+func TestHooksIgnoreAcknowledgements(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	stream, err := c.JetStream().CreateStream(bustest.Deadline(t),
+		jetstream.StreamConfig{Name: "AUDIT", Subjects: []string{"agent.hook.>", "agent.key.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hooks := bus.NewHooks(c)
+	req := schemas.HookRequest{Hook: schemas.HookBeforeToolCall, Session: "s1", Call: "c1", ToolName: "bash"}
+	nobody := schemas.HookRef{Hook: schemas.HookBeforeToolCall, Service: "nobody", TimeoutMs: 200}
+	if answer, err := hooks.Ask(bustest.Deadline(t), nobody, req); err == nil {
+		t.Errorf("without a service the answer is %+v", answer)
+	}
+	service(t, c, "agent.hook.beforeToolCall.policy", func(m *nats.Msg) {
+		for {
+			info, err := stream.Info(t.Context())
+			if err != nil || info.State.Msgs >= 2 { // this request is stored
+				break
+			}
+		}
+		_ = m.Respond([]byte(`{"block":true}`))
+	})
+	policy := schemas.HookRef{Hook: schemas.HookBeforeToolCall, Service: "policy", TimeoutMs: 60_000}
+	if answer, err := hooks.Ask(bustest.Deadline(t), policy, req); err != nil || !answer.Block {
+		t.Errorf("the service blocks, and the answer is %+v, %v", answer, err)
+	}
+	keys := bus.NewKeys(c, bus.KeyOptions{Timeout: 200 * time.Millisecond,
+		Parse: func(a []byte) (string, time.Time, error) { return string(a), time.Time{}, nil }})
+	if key, err := keys.Key(bustest.Deadline(t), "vendor"); err == nil {
+		t.Errorf("without a service the key is %s", key)
 	}
 }

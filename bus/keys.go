@@ -14,20 +14,20 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// DefaultKeyTimeout is how long a key service has to answer unless said otherwise.
+// DefaultKeyTimeout is the default of [KeyOptions.Timeout].
 const DefaultKeyTimeout = 10 * time.Second
 
-// KeyOptions configures [NewKeys]. Parse is needed.
+// KeyOptions configures [NewKeys]. Parse is required.
 type KeyOptions struct {
-	// Parse reads an answer: the key, empty if there is none, and until when it may be used again; the zero time is not at
-	// all. Its error must not say what is in the answer.
+	// Parse returns the key in an answer, empty if there is none, and until when the key may be reused; the zero time
+	// means that it must not be reused. Its error must not quote the answer.
 	Parse   func(answer []byte) (key string, until time.Time, err error)
-	Timeout time.Duration // of one request; 0 is DefaultKeyTimeout
+	Timeout time.Duration // of one request; 0 means DefaultKeyTimeout
 }
 
-// Keys asks a key service for the keys of providers: a request without payload to agent.key.<provider>. A key is used
-// again until it expires, and asked for once at a time. No error says what a key is, and nothing is logged. Keys may be
-// used concurrently.
+// Keys requests the keys of providers from a key service: it sends a request without payload to agent.key.<provider>.
+// It caches a key until the key expires, and has one request per provider in flight at most. No error contains a key,
+// and nothing is logged. Its methods may be called concurrently.
 type Keys struct {
 	conn *Conn
 	o    KeyOptions
@@ -36,14 +36,14 @@ type Keys struct {
 	cached map[string]*cachedKey // by provider
 }
 
-// cachedKey is a provider's key. The goroutine that has the turn may read and replace it.
+// cachedKey is a provider's key. Only the goroutine that holds the lock may read and replace it.
 type cachedKey struct {
-	turn  chan struct{}
+	lock  chan struct{} // a channel, so that a goroutine can stop waiting for it when its context ends
 	key   string
 	until time.Time
 }
 
-// NewKeys returns a client of the key service on c, which stays the caller's.
+// NewKeys returns a client of the key service on c. The caller keeps ownership of c, which must outlive the Keys.
 func NewKeys(c *Conn, o KeyOptions) *Keys {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultKeyTimeout
@@ -51,45 +51,46 @@ func NewKeys(c *Conn, o KeyOptions) *Keys {
 	return &Keys{conn: c, o: o, cached: map[string]*cachedKey{}}
 }
 
-// Key returns the provider's key; an empty one if the service has none. A service that is not there or does not answer
-// is an error whose [schemas.FailureCode] says that asking again may help.
+// Key returns the provider's key, empty if the service has none. If the service does not listen or does not answer, the
+// error has a [schemas.FailureCode] that allows a retry.
 func (k *Keys) Key(ctx context.Context, provider string) (string, error) {
 	if err := schemas.CheckToken("provider", provider); err != nil {
 		return "", err
 	}
-	h := k.of(provider)
+	cached := k.entry(provider)
 	select {
-	case h.turn <- struct{}{}:
-		defer func() { <-h.turn }()
+	case cached.lock <- struct{}{}:
+		defer func() { <-cached.lock }()
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	if h.key != "" && time.Now().Before(h.until) {
-		return h.key, nil
+	if cached.key != "" && time.Now().Before(cached.until) {
+		return cached.key, nil
 	}
-	answer, err := k.ask(ctx, provider)
+	answer, err := k.request(ctx, provider)
 	if err != nil {
 		return "", err
 	}
-	h.key, h.until, err = k.o.Parse(answer)
+	cached.key, cached.until, err = k.o.Parse(answer)
 	if err != nil {
 		return "", fmt.Errorf("key service: %w", err)
 	}
-	return h.key, nil
+	return cached.key, nil
 }
 
-func (k *Keys) of(provider string) *cachedKey {
+// entry returns the cache entry of a provider, and creates it if there is none.
+func (k *Keys) entry(provider string) *cachedKey {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	h := k.cached[provider]
-	if h == nil {
-		h = &cachedKey{turn: make(chan struct{}, 1)}
-		k.cached[provider] = h
+	c := k.cached[provider]
+	if c == nil {
+		c = &cachedKey{lock: make(chan struct{}, 1)}
+		k.cached[provider] = c
 	}
-	return h
+	return c
 }
 
-func (k *Keys) ask(ctx context.Context, provider string) ([]byte, error) {
+func (k *Keys) request(ctx context.Context, provider string) ([]byte, error) {
 	subject := k.conn.subjects.Key(provider)
 	limited, cancel := context.WithTimeout(ctx, k.o.Timeout)
 	defer cancel()
@@ -107,7 +108,7 @@ func (k *Keys) ask(ctx context.Context, provider string) ([]byte, error) {
 			Code: schemas.FailureConnection, Err: fmt.Errorf("key service: request at %s: %w", subject, err),
 		}
 	}
-	if code := m.Header.Get(micro.ErrorCodeHeader); code != "" { // its description may say what nobody should read
+	if code := m.Header.Get(micro.ErrorCodeHeader); code != "" { // the description is left out: it may contain a secret
 		return nil, schemas.NewFailure(schemas.FailureAuth,
 			fmt.Sprintf("key service refused the key at %s with code %.16q", subject, code))
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// keyService answers requests for keys, and counts them.
+// keyService subscribes answer to the requests for keys, and returns their number.
 func keyService(t *testing.T, c *bus.Conn, answer func(m *nats.Msg)) *atomic.Int32 {
 	t.Helper()
 	n := new(atomic.Int32)
@@ -33,8 +33,8 @@ func keyService(t *testing.T, c *bus.Conn, answer func(m *nats.Msg)) *atomic.Int
 	return n
 }
 
-// says answers with the subject's last token and a text.
-func says(t *testing.T, text string) func(m *nats.Msg) {
+// answerWith answers with the subject's last token and a text.
+func answerWith(t *testing.T, text string) func(m *nats.Msg) {
 	return func(m *nats.Msg) {
 		if err := m.Respond([]byte(m.Subject[strings.LastIndex(m.Subject, ".")+1:] + text)); err != nil {
 			t.Error(err)
@@ -42,7 +42,7 @@ func says(t *testing.T, text string) func(m *nats.Msg) {
 	}
 }
 
-// validFor is a way to read answers: the whole answer is the key.
+// validFor returns options whose Parse takes the whole answer as a key that is valid for d.
 func validFor(d time.Duration) bus.KeyOptions {
 	return bus.KeyOptions{Parse: func(answer []byte) (string, time.Time, error) {
 		return string(answer), time.Now().Add(d), nil
@@ -56,10 +56,10 @@ func wantKey(t *testing.T, k *bus.Keys, provider, want string) {
 	}
 }
 
-func TestAKeyIsKeptUntilItExpires(t *testing.T) {
+func TestKeyIsCachedUntilItExpires(t *testing.T) {
 	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
-	n := keyService(t, c, says(t, "-key"))
+	n := keyService(t, c, answerWith(t, "-key"))
 	long := bus.NewKeys(c, validFor(time.Hour))
 	var all sync.WaitGroup
 	for range 20 {
@@ -75,25 +75,24 @@ func TestAKeyIsKeptUntilItExpires(t *testing.T) {
 	wantKey(t, expired, "openai", "openai-key")
 	wantKey(t, expired, "openai", "openai-key")
 	short := bus.NewKeys(c, validFor(10*time.Millisecond))
-	bustest.Eventually(t, "a key that was kept expires", func() bool {
+	bustest.Eventually(t, "a cached key expires", func() bool {
 		wantKey(t, short, "openai", "openai-key")
 		return n.Load() >= 4
 	})
 }
 
-func TestAKeyServiceThatHasNoKey(t *testing.T) {
+func TestKeyServiceWithoutKey(t *testing.T) {
 	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
 	keyService(t, c, func(m *nats.Msg) { _ = m.Respond(nil) })
 	wantKey(t, bus.NewKeys(c, validFor(time.Hour)), "openai", "")
 }
 
-func TestAKeyServiceThatFails(t *testing.T) {
+func TestKeyServiceFailures(t *testing.T) {
 	t.Parallel()
 	const secret = "sk-secret"
 	unreadable := bus.KeyOptions{Parse: func([]byte) (string, time.Time, error) {
-		return "", time.Time{},
-			errors.New("not a key")
+		return "", time.Time{}, errors.New("not a key")
 	}}
 	for _, c := range []struct {
 		name, provider, want string
@@ -133,8 +132,8 @@ func TestAKeyServiceThatFails(t *testing.T) {
 	}
 }
 
-// TestAKeyIsNotWaitedForAfterTheCallEnds has one call hold the turn and another give up.
-func TestAKeyIsNotWaitedForAfterTheCallEnds(t *testing.T) {
+// A call that waits for the request of another call returns when its context ends.
+func TestWaitingForKeyEndsWithContext(t *testing.T) {
 	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
 	requests := make(chan *nats.Msg, 1)
@@ -146,7 +145,7 @@ func TestAKeyIsNotWaitedForAfterTheCallEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := k.Key(ctx, "openai"); !errors.Is(err, context.Canceled) {
-		t.Errorf("the call that was given up ends with %v", err)
+		t.Errorf("the canceled call returned %v", err)
 	}
 	if err := m.Respond([]byte("late")); err != nil {
 		t.Fatal(err)
@@ -154,14 +153,15 @@ func TestAKeyIsNotWaitedForAfterTheCallEnds(t *testing.T) {
 	first.Wait()
 }
 
-// Who answers requests for keys has seen where the answers go, and knows nothing of where others go that the process
-// waits for.
-func TestAKeyServiceSeesNoInboxOfOthers(t *testing.T) {
+// A key service sees the reply subjects of its own requests. From them it must not be able to guess those of other
+// requests of the process.
+func TestKeyServiceCannotGuessOtherInboxes(t *testing.T) {
 	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
 	seen := make(chan string, 2)
 	keyService(t, c, func(m *nats.Msg) { seen <- m.Reply; _ = m.Respond([]byte("key")) })
-	if _, err := c.JetStream().AccountInfo(bustest.Deadline(t)); err != nil { // which the connection's own inboxes are for
+	// The reply subject of this request is an inbox of the connection.
+	if _, err := c.JetStream().AccountInfo(bustest.Deadline(t)); err != nil {
 		t.Fatal(err)
 	}
 	k := bus.NewKeys(c, validFor(time.Hour))

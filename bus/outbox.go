@@ -13,23 +13,25 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// outboxPatience is how long a command waits for a server that is away, outboxAttempt for an acknowledgement, which may
-// be lost with a connection.
 const (
-	outboxPatience = 15 * time.Second
-	outboxAttempt  = 2 * time.Second
+	// outboxTimeout bounds each method of [Outbox], with its retries while the server cannot be reached.
+	outboxTimeout = 15 * time.Second
+	// outboxAttempt bounds one attempt to publish, because the acknowledgement may be lost with a connection.
+	outboxAttempt = 2 * time.Second
 )
 
-// Outbox stores commands in the inboxes of sessions, on behalf of another session. All methods may be called
+// Outbox stores commands that one session sends to another in the inbox of the other session. All methods may be called
 // concurrently.
 type Outbox struct{ conn *Conn }
 
-// NewOutbox returns an Outbox on c, which stays the caller's and has to outlive it.
+// NewOutbox returns an Outbox on c. The caller keeps ownership of c, which must outlive the Outbox.
 func NewOutbox(c *Conn) *Outbox { return &Outbox{c} }
 
-// Store returns nil once the server has stored the command. It goes out on the connection that buffers nothing: a
-// command must not leave long after it was decided, when the session that sends it may have another runner. After an
-// error it may be stored or not; sent again with its id, it counts once.
+// Store returns nil once the server has stored the command. After an error the command may be stored or not; the caller
+// can send it again with the same id, because the receiving session applies an id once.
+//
+// It uses the connection that buffers nothing: a buffered command could be sent long after it was decided, when another
+// runner may own the sending session.
 func (o *Outbox) Store(ctx context.Context, c schemas.Command) error {
 	if err := o.store(ctx, c); err != nil {
 		return fmt.Errorf("bus: store %s %s in the inbox of session %.80s: %w", c.Data.CommandKind(), c.ID, c.Session, err)
@@ -37,12 +39,12 @@ func (o *Outbox) Store(ctx context.Context, c schemas.Command) error {
 	return nil
 }
 
-// Holds reports whether the inbox of a session has a command of a kind that nobody has settled. The stream's leader is
-// asked: a replica may be behind.
+// Holds reports whether the inbox of a session contains an unsettled command of a kind. It reads from the stream's
+// leader, because a replica may lag behind.
 func (o *Outbox) Holds(ctx context.Context, session string, kind schemas.CommandKind) (bool, error) {
 	n, err := o.count(ctx, session, kind)
 	if err != nil {
-		return false, fmt.Errorf("bus: look for %s in the inbox of session %.80s: %w", kind, session, err)
+		return false, fmt.Errorf("bus: count %s in the inbox of session %.80s: %w", kind, session, err)
 	}
 	return n > 0, nil
 }
@@ -51,13 +53,13 @@ func (o *Outbox) count(ctx context.Context, session string, kind schemas.Command
 	if err := schemas.CheckSession(session); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, outboxPatience)
+	ctx, cancel := context.WithTimeout(ctx, outboxTimeout)
 	defer cancel()
 	stream, err := o.conn.JetStream().Stream(ctx, schemas.StreamCommands)
 	if err != nil {
 		return 0, err
 	}
-	// Its partition is not computed: the server finds it under any.
+	// The wildcard matches every partition.
 	filter := fmt.Sprintf("%s.cmd.*.%s.%s", o.conn.subjects.Prefix(), session, kind)
 	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
 	if err != nil {
@@ -83,13 +85,14 @@ func (o *Outbox) store(ctx context.Context, c schemas.Command) error {
 			msg.Header[name] = []string{schemas.EncodeHeaderValue(value)}
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, outboxPatience)
+	ctx, cancel := context.WithTimeout(ctx, outboxTimeout)
 	defer cancel()
 	for {
 		attempt, done := context.WithTimeout(ctx, outboxAttempt)
 		_, err := o.conn.Events().PublishMsg(attempt, msg, natsio.UntilLeader())
 		done()
-		if !natsio.IsAny(err, nats.ErrReconnectBufExceeded, context.DeadlineExceeded) || !natsio.Wait(ctx, natsio.RetryWait) {
+		if !natsio.IsAny(err, nats.ErrReconnectBufExceeded, context.DeadlineExceeded) && !natsio.TooMany(err) ||
+			!natsio.Wait(ctx, natsio.RetryWait) {
 			return err
 		}
 	}

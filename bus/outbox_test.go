@@ -15,6 +15,7 @@ import (
 
 // taken collects the commands that an inbox delivers.
 type taken struct {
+	bustest.NoHost
 	mu  sync.Mutex
 	got []schemas.Command
 }
@@ -34,7 +35,7 @@ func (h *taken) commands() []schemas.Command {
 	return append([]schemas.Command{}, h.got...)
 }
 
-// A session is sent what another one decided, as it was decided, with the id that only a runner may give.
+// The outbox stores a command of another session unchanged, with an id that only runners may use.
 func TestOutboxStoresCommandsOfRunners(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
@@ -48,7 +49,7 @@ func TestOutboxStoresCommandsOfRunners(t *testing.T) {
 			SubagentSettings: schemas.SubagentSettings{Tools: []string{}, MaxTokens: 5}},
 	}
 	out := bus.NewOutbox(c)
-	for range 2 { // nothing takes the second for a duplicate but the session
+	for range 2 { // the server stores both: only the session ignores duplicates
 		if err := out.Store(bustest.Deadline(t), want); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +65,7 @@ func TestOutboxStoresCommandsOfRunners(t *testing.T) {
 	}
 }
 
-func TestOutboxWantsASession(t *testing.T) {
+func TestOutboxRejectsIllegalSession(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
 	err := bus.NewOutbox(c).Store(bustest.Deadline(t), schemas.Command{ID: "a", Session: "a.b", Data: new(schemas.Abort)})
@@ -73,8 +74,8 @@ func TestOutboxWantsASession(t *testing.T) {
 	}
 }
 
-// What nobody has settled is held, whoever reads it; what was settled is not, nor is that of another session or kind.
-func TestOutboxKnowsWhatWaits(t *testing.T) {
+// Holds is true while a command is unsettled, and false for a settled one and for another session or kind.
+func TestOutboxHoldsUnsettledCommands(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
 	out := bus.NewOutbox(c)
@@ -95,7 +96,7 @@ func TestOutboxKnowsWhatWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !holds("child", schemas.CommandSubagentPrompt) {
-		t.Error("a prompt that waits is not held")
+		t.Error("an unsettled prompt is not held")
 	}
 	if holds("child", schemas.CommandSubagentResult) || holds("chil", schemas.CommandSubagentPrompt) {
 		t.Error("another kind or session is held")

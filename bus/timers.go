@@ -20,26 +20,26 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// keepDue is how long a timer that was due is kept after it was published to the inbox.
+// keepDue is how long the stream keeps a fired timer after the server has published it to the inbox.
 const keepDue = "1h"
 
-// Timers wakes sessions at a moment: the server keeps the timer and puts it into the session's inbox when it is due, or
-// when it is up again if it was down then. It is late by up to half a second, and never early. All methods may be
-// called concurrently.
+// Timers wakes sessions at a given time. The NATS server stores a timer and publishes it to the session's inbox when it
+// is due, or after its restart if it was down at that time. A timer fires up to half a second late, and never early.
+// All methods may be called concurrently.
 type Timers struct{ conn *Conn }
 
-// NewTimers returns Timers on c, which stays the caller's and has to outlive it.
+// NewTimers returns Timers on c. The caller keeps ownership of c, which must outlive the Timers.
 func NewTimers(c *Conn) *Timers { return &Timers{c} }
 
-// storedTimer is the payload of a timer command. Its id is made of the timer and its moment, so that every delivery has
-// the same, and a timer of the same name that is set again has another.
+// storedTimer is the payload of a timer command. Its id is derived from the timer and its time. So every delivery has
+// the same id, and a timer that is set again for another time has a different one.
 type storedTimer struct {
 	ID string `json:"id"`
 	schemas.Timer
 }
 
-// Schedule sets a timer, in place of the session's timer of the same name that this process has set. The name has to be
-// a subject token; an error wraps [schemas.ErrSubject] if it is not.
+// Schedule sets a timer. It replaces the session's timer of the same name if this process has set that one. The name
+// must be a subject token; if it is not, the error wraps [schemas.ErrSubject].
 func (t *Timers) Schedule(ctx context.Context, session string, at time.Time, timer schemas.Timer) error {
 	err := t.schedule(ctx, session, at, timer)
 	if err != nil {
@@ -58,22 +58,22 @@ func (t *Timers) schedule(ctx context.Context, session string, at time.Time, tim
 	if err != nil {
 		return err
 	}
-	place := placeOf(session, timer.Name)
-	msg := nats.NewMsg(t.conn.subjects.Schedule(session, place))
+	token := timerToken(session, timer.Name)
+	msg := nats.NewMsg(t.conn.subjects.Schedule(session, token))
 	msg.Data = data
-	// Written by hand: WithScheduleAt cuts the moment to whole seconds, which fires up to one second early.
+	// Set without WithScheduleAt, which truncates the time to seconds: the timer would fire up to one second early.
 	msg.Header.Set(jetstream.ScheduleHeader, "@at "+at.Format(time.RFC3339Nano))
-	msg.Header.Set(jetstream.ScheduleTargetHeader, t.conn.subjects.Due(session, place))
+	msg.Header.Set(jetstream.ScheduleTargetHeader, t.conn.subjects.Due(session, token))
 	msg.Header.Set(jetstream.ScheduleTTLHeader, keepDue)
 	_, err = t.conn.js.PublishMsg(ctx, msg, natsio.UntilLeader())
 	return err
 }
 
-// Cancel takes a timer back, whichever process has set it. It is no error if there is none; one that has fired already
-// is in the inbox and stays.
+// Cancel deletes a session's timers of a name, whichever process has set them. It is no error if there is none. A timer
+// that has fired is in the inbox, and Cancel does not remove it.
 func (t *Timers) Cancel(ctx context.Context, session string, name string) error {
 	if err := t.cancel(ctx, session, name); err != nil {
-		return fmt.Errorf("bus: take back timer %q of session %s: %w", name, session, err)
+		return fmt.Errorf("bus: cancel timer %q of session %s: %w", name, session, err)
 	}
 	return nil
 }
@@ -101,28 +101,29 @@ func (t *Timers) cancel(ctx context.Context, session, name string) error {
 	return nil
 }
 
-// TimerName is the name of the timer that waits on a subject.
+// TimerName returns the name of the timer that is stored on a subject.
 func TimerName(subject string) string {
-	place := subject[strings.LastIndexByte(subject, '.')+1:]
-	if i := strings.LastIndexByte(place, '-'); i >= 0 {
-		return place[:i]
+	token := subject[strings.LastIndexByte(subject, '.')+1:]
+	if i := strings.LastIndexByte(token, '-'); i >= 0 {
+		return token[:i]
 	}
-	return place // as versions before this one set it
+	return token // earlier versions used the name alone
 }
 
-// placeKey is this process's own.
-var placeKey = sync.OnceValue(func() []byte {
+// tokenKey is the secret of this process that [timerToken] uses.
+var tokenKey = sync.OnceValue(func() []byte {
 	key := make([]byte, sha256.Size)
 	_, _ = rand.Read(key) // it never fails
 	return key
 })
 
-// placeOf is the last token of a timer's subjects: its name and what nobody can guess. Whoever may publish anything can
-// have a server answer at a subject that is known, and what is stored there takes a timer's place. So a timer that
-// another process has set is not replaced, and fires besides: timers are known by what they are for, and one too many
-// wakes the session.
-func placeOf(session, name string) string {
-	mac := hmac.New(sha256.New, placeKey())
+// timerToken returns the last token of a timer's subjects: its name and a suffix that clients cannot guess. A client
+// that may publish any message can direct an answer of the server to a known subject, and a message that is stored
+// there would replace the timer. Because every process has its own suffixes, a timer does not replace the one that
+// another process has set, and both fire. That does no harm: a timer names its purpose, and an extra one only wakes the
+// session.
+func timerToken(session, name string) string {
+	mac := hmac.New(sha256.New, tokenKey())
 	_, _ = mac.Write([]byte(session + "." + name))
 	return name + "-" + hex.EncodeToString(mac.Sum(nil)[:16])
 }

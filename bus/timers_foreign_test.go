@@ -11,9 +11,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Whoever may publish anything can have a server answer at a timer's subject, which holds one message. The timer fires
-// nevertheless: a session that waits for it would rest for ever.
-func TestAnAnswerOfAServerTakesNoTimerAway(t *testing.T) {
+// A client that may publish any message can direct an answer of the server to a guessed subject of a timer, which holds
+// one message. The timer fires nevertheless; without it the session would wait for ever.
+func TestServerAnswerDoesNotReplaceTimer(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
 	var fired firedTimers

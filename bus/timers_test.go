@@ -14,8 +14,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// firedTimers collects the timers that an inbox delivers, and when.
+// firedTimers collects the timers that an inbox delivers, and the time of each delivery.
 type firedTimers struct {
+	bustest.NoHost
 	mu  sync.Mutex
 	got []schemas.Command
 	at  []time.Time
@@ -40,7 +41,7 @@ func (f *firedTimers) names() []string {
 	return names
 }
 
-func TestTimerComesIntoTheSessionsInboxWhenItIsDue(t *testing.T) {
+func TestTimerIsDeliveredWhenDue(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
 	var fired firedTimers
@@ -69,7 +70,7 @@ func TestTimerComesIntoTheSessionsInboxWhenItIsDue(t *testing.T) {
 	}
 }
 
-func TestTimerIsReplacedAndTakenBack(t *testing.T) {
+func TestTimerIsReplacedAndCanceled(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
 	var fired firedTimers
@@ -84,12 +85,12 @@ func TestTimerIsReplacedAndTakenBack(t *testing.T) {
 	}
 	set("replaced", 300*time.Millisecond)
 	set("replaced", time.Hour)
-	set("taken-back", 300*time.Millisecond)
-	if err := timers.Cancel(bustest.Deadline(t), "s1", "taken-back"); err != nil {
+	set("canceled", 300*time.Millisecond)
+	if err := timers.Cancel(bustest.Deadline(t), "s1", "canceled"); err != nil {
 		t.Fatal(err)
 	}
 	if err := timers.Cancel(bustest.Deadline(t), "s1", "never-set"); err != nil {
-		t.Errorf("taking back a timer that is not set: %v", err)
+		t.Errorf("cancel a timer that is not set: %v", err)
 	}
 	set("last", 400*time.Millisecond)
 	bustest.Eventually(t, "the last fires", func() bool { return len(fired.names()) > 0 })
@@ -104,8 +105,8 @@ func TestTimerIsReplacedAndTakenBack(t *testing.T) {
 		}
 		return set
 	}
-	if !waiting("replaced") || waiting("taken-back") || waiting("last") {
-		t.Error("not only the replaced one waits")
+	if !waiting("replaced") || waiting("canceled") || waiting("last") {
+		t.Error("the replaced timer is not the only one that is stored")
 	}
 }
 
@@ -121,7 +122,7 @@ func TestTimerInThePastFiresAtOnce(t *testing.T) {
 	bustest.Eventually(t, "it fires", func() bool { return len(fired.names()) == 1 })
 }
 
-func TestTimerRefusesWhatIsNoSubject(t *testing.T) {
+func TestTimerRejectsIllegalNames(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
 	timers := bus.NewTimers(c)
@@ -130,6 +131,6 @@ func TestTimerRefusesWhatIsNoSubject(t *testing.T) {
 		t.Errorf("set: %v, want ErrSubject", err)
 	}
 	if err := timers.Cancel(bustest.Deadline(t), "", "x"); !errors.Is(err, schemas.ErrSubject) {
-		t.Errorf("take back: %v, want ErrSubject", err)
+		t.Errorf("cancel: %v, want ErrSubject", err)
 	}
 }

@@ -16,24 +16,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// CodeWrongLastSequenceInFlight is the server's second code for a refused expectation: a replicated stream has another
-// write of the subject under way. The client library has no name for it.
-const CodeWrongLastSequenceInFlight jetstream.ErrorCode = 10164
-
-// refused reports whether the server refused an append because the session's last message is another.
-func refused(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) &&
-		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == CodeWrongLastSequenceInFlight)
+// conflicting reports whether the server refused an append because another message is stored. A replicated stream also
+// refuses an append while another one of the subject is in flight, which proves nothing.
+func conflicting(err error) bool {
+	return natsio.HasCode(err, jetstream.JSErrCodeStreamWrongLastSequence)
 }
 
-// outdated reports whether the server refused an append for a message that is stored, and not for one under way.
-func outdated(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
-}
-
-// unavailable reports whether the server could not answer at the moment, so that the append is worth another try.
+// unavailable reports whether the server could not answer at the moment, so that the append is worth another attempt.
 func unavailable(err error) bool {
 	var api *jetstream.APIError
 	return natsio.Passing(err) || errors.As(err, &api) && api.Code >= 500
@@ -41,7 +30,7 @@ func unavailable(err error) bool {
 
 var errAnswer = errors.New("answer is no acknowledgement")
 
-// parseAck returns the stream sequence that an append was given, or the server's refusal.
+// parseAck returns the stream sequence of an acknowledged append, or the server's refusal.
 func parseAck(m *nats.Msg) (stream uint64, err error) {
 	if len(m.Data) == 0 && first(m.Header, "Status") == "503" {
 		return 0, nats.ErrNoResponders
@@ -65,8 +54,8 @@ func parseAck(m *nats.Msg) (stream uint64, err error) {
 	return ack.Seq, nil
 }
 
-// plainAck reads the acknowledgement as every server writes it, {"stream":"X","seq":N}, at a tenth of what a JSON
-// decoder takes. It leaves everything else to that.
+// plainAck parses the acknowledgement in the form that every server writes, {"stream":"X","seq":N}, in a tenth of the
+// time of a JSON decoder. ok is false for any other form.
 func plainAck(data []byte) (seq uint64, ok bool) {
 	data, ok = bytes.CutPrefix(data, []byte(`{"stream":"`+schemas.StreamEvents+`","seq":`))
 	digits, closed := bytes.CutSuffix(data, []byte("}"))
@@ -82,30 +71,26 @@ func plainAck(data []byte) (seq uint64, ok bool) {
 	return seq, seq > 0
 }
 
-// ackInbox takes the answers to all appends of a store. One subscription for all of them and a callback instead of a
-// waiting goroutine each: an answer then costs one switch, to the caller of Flush, as it does for a bare request.
+// ackInbox receives the answers to all appends of a store. They share one subscription, and a callback takes each
+// answer: with a goroutine that waits for it, an answer would cost one more switch of goroutines.
 type ackInbox struct {
-	nc     *nats.Conn
 	prefix string // of the reply subjects, with its dot
 
 	mu      sync.Mutex
 	next    uint64
-	waiting map[uint64]*Log // by token: appends under way
+	waiting map[uint64]*Log // by token: appends in flight
 }
 
-func newAckInbox(nc *nats.Conn) *ackInbox {
-	return &ackInbox{nc: nc, prefix: natsio.NewInbox(nc) + ".", waiting: make(map[uint64]*Log)}
-}
-
-func (a *ackInbox) subscribe() error {
-	sub, err := a.nc.Subscribe(a.prefix+"*", a.deliver)
+func newAckInbox(nc *nats.Conn) (*ackInbox, error) {
+	a := &ackInbox{prefix: natsio.NewInbox(nc) + ".", waiting: make(map[uint64]*Log)}
+	sub, err := nc.Subscribe(a.prefix+"*", a.deliver)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return sub.SetPendingLimits(-1, -1) // bounded by the logs that have an append under way
+	return a, sub.SetPendingLimits(-1, -1) // bounded by the logs that have an append in flight
 }
 
-// expect returns the token of an append that is about to be published, and the subject to answer to.
+// expect returns the token of an append that is about to be published, and its reply subject.
 func (a *ackInbox) expect(l *Log) (token uint64, reply string) {
 	a.mu.Lock()
 	a.next++
@@ -115,7 +100,7 @@ func (a *ackInbox) expect(l *Log) (token uint64, reply string) {
 	return token, a.prefix + strconv.FormatUint(token, 36)
 }
 
-// forget returns the log that waits for an answer, once.
+// forget removes a token and returns the log that waited for its answer; nil if none does.
 func (a *ackInbox) forget(token uint64) *Log {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -134,13 +119,13 @@ func (a *ackInbox) deliver(m *nats.Msg) {
 	}
 }
 
-// connectionLost wakes all waiters: their answer may never come.
+// connectionLost tells all logs with an append in flight that its answer may never come.
 func (a *ackInbox) connectionLost() {
 	a.mu.Lock()
 	waiting := a.waiting
 	a.waiting = make(map[uint64]*Log)
 	a.mu.Unlock()
 	for token, l := range waiting {
-		l.lost(token, nats.ErrDisconnected)
+		l.disconnected(token)
 	}
 }

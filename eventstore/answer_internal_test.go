@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -39,14 +40,15 @@ func TestParseAck(t *testing.T) {
 		{data: `{"error":{"code":400,"err_code":10054,"description":"message size exceeds maximum allowed"}}`},
 	} {
 		got, err := parseAck(&nats.Msg{Data: []byte(c.data), Header: c.header})
-		if got != c.want || (err == nil) != (c.want > 0) || refused(err) != c.refused || err != nil &&
+		if got != c.want || (err == nil) != (c.want > 0) || natsio.Outdated(err) != c.refused || err != nil &&
 			unavailable(err) != c.again {
-			t.Errorf("%q %v: %d, refused %v, unavailable %v, %v", c.data, c.header, got, refused(err), unavailable(err), err)
+			t.Errorf("%q %v: %d, refused %v, unavailable %v, %v", c.data, c.header, got, natsio.Outdated(err),
+				unavailable(err), err)
 		}
 	}
 }
 
-// Whatever somebody publishes on the subjects of a store must not bring it down.
+// No message on the subjects of a store makes it panic.
 func FuzzDecoders(f *testing.F) {
 	f.Add("s1/1", "dev.loopbus.turn_start.v1", "7", []byte(`{"turnIndex":1}`))
 	f.Add("s1/0", "", "-1", []byte(`{"stream":"AGENT_EVT","seq":99999999999999999999}`))
@@ -77,7 +79,7 @@ func FuzzDecoders(f *testing.F) {
 		}
 		rec.prev()
 		infoOf("s1", rec)
-		if _, err := rec.unpack(t.Context(), "s1", 0, 1, NewMemory().fetchBlob,
+		if _, err := rec.unpack(t.Context(), "s1", 0, 1, NewMemory(),
 			func(schemas.Event, error) bool { return true }); err != nil && !errors.Is(err, ErrDamaged) {
 			t.Errorf("error %v does not say that the log is damaged", err)
 		}

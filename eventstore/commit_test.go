@@ -51,7 +51,7 @@ func hand(t *testing.T, l *eventstore.Log, from, to uint64) {
 	}
 }
 
-// What gathers goes in one commit: until it is sent, while one is in flight, and until somebody wants to know.
+// Events gather in one commit until it is sent, while another is in flight, and until Confirm or Flush.
 func TestCommitsGather(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, eventstore.Options{})
@@ -115,7 +115,7 @@ func TestCommitsAreCut(t *testing.T) {
 }
 
 // An event that cannot be encoded leaves no trace, wherever it comes in a commit.
-func TestCommitWithoutTheEventThatFails(t *testing.T) {
+func TestCommitLeavesOutEventThatCannotBeEncoded(t *testing.T) {
 	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
 	l := open(t, s, "s1")
@@ -129,7 +129,7 @@ func TestCommitWithoutTheEventThatFails(t *testing.T) {
 	wantSpans(t, js, "1-3")
 }
 
-// An attribute that goes, or is another, in the middle of a commit is not that of the event before.
+// An attribute that is missing or changes in the middle of a commit is not taken from the event before.
 func TestCommitKeepsAttributesApart(t *testing.T) {
 	t.Parallel()
 	s, _ := newJetStream(t, eventstore.Options{})
@@ -158,8 +158,8 @@ func TestCommitKeepsAttributesApart(t *testing.T) {
 	}
 }
 
-// A log of the form of before is read, followed, verified, and continued.
-func TestLogOfBefore(t *testing.T) {
+// A log of the first version is read, verified and continued.
+func TestLogOfFirstVersionIsContinued(t *testing.T) {
 	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
 	d := &damage{t: t, js: js}

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Confirm sends what was appended and returns nil once it is known that since the given moment no other writer had
-// extended the session: an event sent after it has been stored, or the end of the log, as the leader of the stream has
-// it, is this log's own. It is what a process asks that may have been suspended, before it does anything that cannot
-// be fenced. An error is final if it is a [schemas.ConflictError]; if the server cannot be asked before ctx ends,
-// nothing is known.
+// Confirm sends everything appended and returns nil once it is known that no other writer had extended the session by
+// the time since. The proof is an event that was sent after since and stored, or an answer of the stream's leader by
+// which the log ends where this writer left it. A process that may have been suspended calls Confirm before an effect
+// that cannot be fenced. An error is final if it is a [schemas.ConflictError]. Any other error, such as the end of ctx
+// while the server cannot be reached, proves nothing.
 func (l *Log) Confirm(ctx context.Context, since time.Time) error {
 	for {
-		wait, known, err := l.proof(since)
-		if known || err != nil {
+		wait, confirmed, err := l.confirmStored(since)
+		if confirmed || err != nil {
 			return err
 		}
 		if wait == nil {
-			known, err = l.confirmHead(ctx)
-			if known || err != nil {
+			confirmed, err = l.confirmTail(ctx)
+			if confirmed || err != nil {
 				return err
 			}
-			continue // something was appended meanwhile: the server will tell
+			continue // an event was appended in the meantime: the server's answer to it is a proof
 		}
 		select {
 		case err := <-wait:
@@ -35,38 +35,39 @@ func (l *Log) Confirm(ctx context.Context, since time.Time) error {
 	}
 }
 
-// proof reports whether storing has shown it already. Otherwise it returns a channel that tells when the commit in
-// flight is stored, nil if there is none.
-func (l *Log) proof(since time.Time) (wait chan error, known bool, err error) {
+// confirmStored reports whether a commit sent after since is stored. If not, it returns a channel that receives when
+// the commit in flight is stored; nil if there is none.
+func (l *Log) confirmStored(since time.Time) (wait chan error, confirmed bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.send()
 	if l.err != nil {
 		return nil, false, l.err
 	}
-	if known = !l.proven.Before(since); known || len(l.queue) == 0 {
-		return nil, known, nil
+	if confirmed = !l.ownedAt.Before(since); confirmed || len(l.queue) == 0 {
+		return nil, confirmed, nil
 	}
 	wait = make(chan error, 1)
-	l.flushes = append([]flush{{l.queue[0].Last, wait}}, l.flushes...) // they are in the order of their sequences
+	l.waiting = append([]waiter{{l.queue[0].Last, wait}}, l.waiting...) // first: they are ordered by sequence
 	return wait, false, nil
 }
 
-// confirmHead compares the end of the log with what is stored. Nothing is known if events are being stored by then.
-func (l *Log) confirmHead(ctx context.Context) (known bool, err error) {
+// confirmTail compares the newest message on the subject with the one that this log knows. It confirms nothing if
+// events were appended in the meantime.
+func (l *Log) confirmTail(ctx context.Context) (confirmed bool, err error) {
 	before := l.tailNow()
-	last, _, err := l.keep.end(ctx, l.session, asLed)
+	newest, _, err := l.backend.last(ctx, l.session, leader)
 	if err != nil {
 		return false, fmt.Errorf("eventstore: confirm session %s: %w", l.session, err)
 	}
-	foreign := []record(nil)
-	if tail := l.tailNow(); last.stream > tail && last.foreign(l.session) && last.fence() == "" {
-		for rec, err := range l.keep.between(ctx, l.session, tail, last.stream) {
+	var foreign []record
+	if tail := l.tailNow(); newest.stream > tail && newest.foreign(l.session) && newest.fence() == "" {
+		for rec, err := range l.backend.between(ctx, l.session, tail, newest.stream) {
 			if err != nil {
 				return false, fmt.Errorf("eventstore: confirm session %s: %w", l.session, err)
 			}
 			if !rec.foreign(l.session) || rec.fence() != "" {
-				last = rec
+				newest = rec
 				break
 			}
 			foreign = append(foreign, rec)
@@ -76,14 +77,14 @@ func (l *Log) confirmHead(ctx context.Context) (known bool, err error) {
 	defer l.mu.Unlock()
 	for _, rec := range foreign {
 		if l.err == nil && len(l.queue) == 0 && rec.stream > l.tail {
-			l.passLocked(rec)
+			l.skipForeignLocked(rec)
 		}
 	}
 	switch {
 	case l.err != nil:
-	case last.stream < before: // the session was deleted
+	case newest.stream < before: // the session was deleted
 		l.fail(l.conflict(l.head.seq+1, nil))
-	case last.stream <= l.tail:
+	case newest.stream <= l.tail:
 		return true, nil
 	case len(l.queue) == 0:
 		l.fail(l.conflict(l.head.seq+1, nil))

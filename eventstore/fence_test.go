@@ -13,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// purged takes everything off the subject of a session's log, as a deletion does in the end.
+// purged purges the subject of a session's log, as a deletion does at its end.
 func purged(t *testing.T, js jetstream.JetStream, session string) {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), schemas.StreamEvents)
@@ -36,8 +36,8 @@ func tailOf(t *testing.T, s *eventstore.Store, session string) (tail uint64) {
 	return tail
 }
 
-// A writer that has a session open loses it with its deletion, at whatever stage that is: it stores nothing more, and
-// it does not confirm what it believes.
+// A writer that has a session open loses it with its deletion, at every stage of the deletion: it stores nothing more,
+// and Confirm fails.
 func TestAWriterLosesADeletedSession(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"fenced", "purged", "begun anew"} {
@@ -70,7 +70,8 @@ func TestAWriterLosesADeletedSession(t *testing.T) {
 	}
 }
 
-// A session that is being deleted does not open; one with a fence that nobody knows of does, and goes on behind it.
+// A session that is being deleted does not open. A session with a fence of an unknown deletion opens and continues
+// behind it.
 func TestAFenceCountsOnlyWithItsDeletion(t *testing.T) {
 	t.Parallel()
 	known := func(_ context.Context, session, id string) (bool, error) { return session == "s1" && id == "d1", nil }
@@ -104,7 +105,7 @@ func TestAFenceCountsOnlyWithItsDeletion(t *testing.T) {
 	}
 }
 
-// What a refused commit had in the object store goes with it.
+// The payloads of a refused commit are deleted from the object store.
 func TestARefusedCommitLeavesNoPayload(t *testing.T) {
 	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
@@ -125,7 +126,7 @@ func TestARefusedCommitLeavesNoPayload(t *testing.T) {
 }
 
 // Payloads and snapshots are deleted without a trace, those of a session only.
-func TestDeletingWhatASessionKeepsElsewhere(t *testing.T) {
+func TestDeletePayloadsAndSnapshots(t *testing.T) {
 	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{BlobThreshold: 1000})
 	state := []byte(strings.Repeat("state", 100<<10))
@@ -145,7 +146,7 @@ func TestDeletingWhatASessionKeepsElsewhere(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if err := s.DeletePayload(t.Context(), refs["s1"]); err != nil {
+		if err := s.DeletePayload(t.Context(), "s1", refs["s1"], 0); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.DeleteSnapshots(t.Context(), "s1"); err != nil {
@@ -170,8 +171,49 @@ func TestDeletingWhatASessionKeepsElsewhere(t *testing.T) {
 	if _, seq, err := open(t, s, "s2").Snapshot(t.Context(), 7); err != nil || seq != 1 {
 		t.Errorf("the other session's snapshot: %d, %v", seq, err)
 	}
-	shared := "nats://agent_blobs/" + strings.Repeat("a", 64)
-	if err := s.DeletePayload(t.Context(), shared); err == nil || !eventstore.SharedPayload(shared) {
-		t.Errorf("a payload that others may have was deleted: %v", err)
+	for _, other := range []string{"nats://agent_blobs/" + strings.Repeat("a", 64), refs["s2"]} {
+		if err := s.DeletePayload(t.Context(), "s1", other, 0); err == nil || eventstore.OwnPayload("s1", other) {
+			t.Errorf("a payload that others may have was deleted: %v", err)
+		}
+	}
+	mustVerify(t, s, "s2", 1)
+}
+
+// A deletion that is late does not delete a payload that was stored again under its name, as a restore does.
+func TestDeletePayloadIsBounded(t *testing.T) {
+	t.Parallel()
+	s, js := newJetStream(t, eventstore.Options{BlobThreshold: 1000})
+	mustAppend(t, open(t, s, "s1"), bigEvent("s1", 1))
+	ref := ""
+	for m, err := range s.Messages(t.Context(), "s1") {
+		events, splitErr := schemas.SplitLog("s1", m.Header, m.Payload)
+		if err := errors.Join(err, splitErr); err != nil || len(events) != 1 {
+			t.Fatalf("%d events, %v", len(events), err)
+		}
+		ref = events[0].Ref
+	}
+	data, err := s.Payload(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "OBJ_"+schemas.BucketBlobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := stream.CachedInfo().State.LastSeq
+	if err := s.DeletePayload(t.Context(), "s1", ref, bound); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Payload(t.Context(), ref); !errors.Is(err, eventstore.ErrDamaged) {
+		t.Errorf("the payload is there: %v", err)
+	}
+	if err := s.PutPayload(t.Context(), ref, data); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DeletePayload(t.Context(), "s1", ref, bound); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Payload(t.Context(), ref); err != nil {
+		t.Errorf("the payload that was stored again was deleted: %v", err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// reply has the server answer a request at a subject that the asker may have no permission for, and waits until that
-// has one message more.
+// reply makes the server answer a request at a subject for which the requester may have no permission, and waits until
+// the subject has one more message.
 func reply(t *testing.T, js jetstream.JetStream, request nats.Msg, at string) {
 	t.Helper()
 	before := messagesOn(t, js, at)
@@ -41,7 +41,7 @@ func messagesOn(t *testing.T, js jetstream.JetStream, subject string) uint64 {
 	return info.State.Subjects[subject]
 }
 
-// The requests whose answers come into a log.
+// The requests whose answers are stored in a log.
 var (
 	notFound = nats.Msg{Subject: "$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.none"}
 	state    = nats.Msg{Subject: "$JS.API.STREAM.INFO.AGENT_EVT"}
@@ -71,8 +71,8 @@ func wantSeqs(t *testing.T, what string, got []uint64, last uint64) {
 	}
 }
 
-// Answers of the server before, between and behind the commits of a log do no harm: everything is read, written,
-// followed, listed and verified as if they were not there, but for the report.
+// Answers of the server before, between and behind the commits of a log do no harm: reading, writing, listing and
+// verifying have the same results as without them, except that the report names them.
 func TestForeignMessagesAreNoPartOfALog(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int32
@@ -121,7 +121,7 @@ func TestForeignMessagesAreNoPartOfALog(t *testing.T) {
 	}
 }
 
-// Two writers that both meet foreign messages never both extend the log, however their appends interleave.
+// Two writers that both find foreign messages never both extend the log, however their appends interleave.
 func TestForeignMessagesDoNotBreakTheFence(t *testing.T) {
 	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
@@ -161,8 +161,7 @@ func TestForeignMessagesDoNotBreakTheFence(t *testing.T) {
 	mustVerify(t, s, "s1", 4)
 }
 
-// What is stored of one session and sent to another is no part of its log, even if it is a commit that could be its
-// first.
+// A commit of one session that a client publishes to another one's log is foreign there, even if it could be its first.
 func TestACommitOfAnotherSessionIsForeign(t *testing.T) {
 	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})

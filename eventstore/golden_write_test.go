@@ -32,6 +32,8 @@ var goldenSessions = []goldenSession{
 	{"retries", "attempts, a fallback and a budget", retrying, playRetries},
 	{"takeovers", "processes that die while the model streams and between the events of one command", nil, playTakeovers},
 	{"approvals", "calls that wait for somebody, hooks that decide, sequential execution", approving, playApprovals},
+	{"digests", "answers that say which request they are to: to another one, with other arguments, and to what waits",
+		approving, playDigests},
 	{"services", "a copy of another session that follows a profile, and services that are asked at every hook", serving,
 		playServices},
 	{"tree", "a session that goes back and to another branch, with labels, a name and an application's own entries", nil,
@@ -153,16 +155,35 @@ func playApprovals(r *goldenRig) {
 			goldenCall("call_2", "bash", `{"command":"ls"}`), goldenCall("call_3", "bash", `{"command":"rm -r /"}`))
 	}}
 	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: "go"}})
-	yes := schemas.ApprovalAnswer{Call: r.asked(), By: "ann", Reason: "harmless"}
+	yes := schemas.ApprovalAnswer{Call: r.asked().Key, By: "ann", Reason: "harmless"}
 	r.deliver("yes", &schemas.Approve{ApprovalAnswer: yes})
 	r.answer(schemas.TextResult("a file"), false)
-	r.deliver("no", &schemas.Deny{ApprovalAnswer: schemas.ApprovalAnswer{Call: r.asked(), By: "bob"}})
+	r.deliver("no", &schemas.Deny{ApprovalAnswer: schemas.ApprovalAnswer{Call: r.asked().Key, By: "bob"}})
+}
+
+func playDigests(r *goldenRig) {
+	r.script = []func(context.Context) *schemas.AssistantMessage{func(context.Context) *schemas.AssistantMessage {
+		return golden(schemas.StopToolUse, goldenCall("call_2", "bash", `{"command":"ls <a>"}`),
+			goldenCall("call_3", "bash", `{"command":"rm -r /"}`), goldenCall("call_4", "bash", `{"command":"date"}`))
+	}}
+	r.deliver("p1", &schemas.Prompt{Input: schemas.Input{Text: "go"}})
+	first := schemas.ApprovalAnswer{Call: r.asked().Key, Digest: r.asked().Approval.Digest, By: "ann"}
+	r.deliver("yes", &schemas.Approve{ApprovalAnswer: first})
+	r.answer(schemas.TextResult("a file"), false)
+	second := schemas.ApprovalAnswer{Call: r.asked().Key, Digest: first.Digest, By: "ann"}
+	r.deliver("of another", &schemas.Approve{ApprovalAnswer: second})
+	r.deliver("no of another", &schemas.Deny{ApprovalAnswer: second})
+	second.Digest = r.asked().Approval.Digest
+	r.deliver("changed", &schemas.Approve{ApprovalAnswer: second, Args: []byte(`{"command":"rm -r a"}`)})
+	r.answer(schemas.TextResult("it is gone"), false)
+	r.deliver("no", &schemas.Deny{ApprovalAnswer: schemas.ApprovalAnswer{Call: r.asked().Key,
+		Digest: r.asked().Approval.Digest, By: "bob"}})
 }
 
 // asked is the call that waits for approval.
-func (r *goldenRig) asked() schemas.CallKey {
+func (r *goldenRig) asked() loop.Call {
 	calls := r.state().Run.Turn.Calls
-	return calls[slices.IndexFunc(calls, func(c loop.Call) bool { return c.AwaitsApproval() })].Key
+	return calls[slices.IndexFunc(calls, func(c loop.Call) bool { return c.AwaitsApproval() })]
 }
 
 // goldenServices answers at every hook.

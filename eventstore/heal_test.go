@@ -11,8 +11,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// overlay has the server answer at every subject of the object store that has something, as anybody can have it done
-// who knows the names.
+// overlay makes the server store an answer at every subject of the object store that has messages, as any client that
+// knows the names can.
 func overlay(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), "OBJ_"+schemas.BucketBlobs)
@@ -36,16 +36,16 @@ func overlay(t *testing.T, js jetstream.JetStream) {
 	}
 }
 
-// An answer of a server over an object is taken out, by who may, and never passes for an empty object.
-func TestAnAnswerOfAServerLosesNoPayload(t *testing.T) {
+// A server's answer over an object never passes for an empty object, and a store with Heal removes it.
+func TestServerAnswerOverPayloadIsRemoved(t *testing.T) {
 	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
 	mustAppend(t, open(t, s, "s1"), bigEvent("s1", 1))
 	overlay(t, js)
 	overlay(t, js)
 	report, err := s.Verify(t.Context(), "s1", eventstore.VerifyOptions{})
-	if err != nil || report.OK() || !strings.Contains(report.Bad.Error(), "the entry of the object is none") {
-		t.Errorf("who may not take it out: %+v, %v", report, err)
+	if err != nil || report.OK() || !strings.Contains(report.Bad.Error(), "entry of the object is overwritten") {
+		t.Errorf("a store without Heal: %+v, %v", report, err)
 	}
 	healing, err := eventstore.New(js, eventstore.Options{Heal: true})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 var errCrash = errors.New("crash")
 
-// Crash points of whoever appends: before an event is stored, and after it with the acknowledgement lost. A log may
-// end with any event, also with one in the middle of what would have been a commit.
+// Crash points of a writer: before an event is stored, and after it with the acknowledgement lost. A log may end with
+// any event, also with one in the middle of a commit.
 func TestMemoryCrashesAtEvents(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -30,7 +30,7 @@ func TestMemoryCrashesAtEvents(t *testing.T) {
 	}
 }
 
-// Crash points of commits: nothing of one is stored, or all is.
+// Crash points of commits: all events of a commit are stored, or none.
 func TestMemoryCrashesAtCommits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

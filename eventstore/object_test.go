@@ -13,8 +13,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// halve takes the first chunk of every object away, which is what an object store leaves that was full, or whose writer
-// died.
+// halve removes the first chunk of every object, as happens if the object store was full or the writer died.
 func halve(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), "OBJ_"+schemas.BucketBlobs)
@@ -38,8 +37,8 @@ func bigEvent(session string, seq uint64) schemas.Event {
 	return e
 }
 
-// An object of which only a part is there is no payload that is there already: it is put again.
-func TestHalfAnObjectIsPutAgain(t *testing.T) {
+// An incomplete object does not count as stored: it is put again.
+func TestIncompleteObjectIsPutAgain(t *testing.T) {
 	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
 	l := open(t, s, "s1")
@@ -52,8 +51,8 @@ func TestHalfAnObjectIsPutAgain(t *testing.T) {
 	}
 }
 
-// Reading half an object does not wait for the other half.
-func TestHalfAnObjectIsDamage(t *testing.T) {
+// Reading an incomplete object fails at once and does not wait for the missing chunks.
+func TestIncompleteObjectIsDamage(t *testing.T) {
 	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
 	mustAppend(t, open(t, s, "s1"), bigEvent("s1", 1))
@@ -66,8 +65,8 @@ func TestHalfAnObjectIsDamage(t *testing.T) {
 	}
 }
 
-// Who reads objects may make consumers, and can leave none for others. A session with large events is loaded all the
-// same.
+// Any client that may read objects can use up all consumers of the stream. A session with large events can be loaded
+// without one.
 func TestAnObjectIsReadWithoutAConsumer(t *testing.T) {
 	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})

@@ -9,12 +9,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// OutcomeError says that nobody knows whether the event, and those after it in its commit, were stored: the server
-// could not be reached for long enough. A writer that opens the session again will see.
+// OutcomeError is the final error of a log that cannot find out whether a commit, which begins with event Seq, was
+// stored: the server could not be reached for Options.OutcomeTimeout. A writer that opens the session again reads what
+// was stored.
 type OutcomeError struct {
 	Session string
 	Seq     uint64
-	Cause   error // what the last attempt to find out met
+	Cause   error // of the last attempt to find out
 }
 
 // Error names session, sequence and cause.
@@ -25,13 +26,14 @@ func (e *OutcomeError) Error() string {
 // Unwrap returns the cause.
 func (e *OutcomeError) Unwrap() error { return e.Cause }
 
-// unknown hands a commit whose fate is unknown to a goroutine that finds out. mu is held.
-func (l *Log) unknown(c *commit, cause error) {
+// unanswered starts a goroutine that finds out whether a commit was stored, whose publish met cause in place of an
+// acknowledgement or a conflict. A cause that says that it was not stored is final. mu is held.
+func (l *Log) unanswered(c *commit, cause error) {
 	l.token = 0
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	if !unavailable(cause) && !errors.Is(cause, errAnswer) { // refused by the client itself: too large, connection closed
+	if !unavailable(cause) && !errors.Is(cause, errAnswer) { // such as a message that is too large
 		l.fail(l.failed(c, cause))
 		return
 	}
@@ -41,10 +43,11 @@ func (l *Log) unknown(c *commit, cause error) {
 		text = "append refused, trying again: the stream may be full"
 	}
 	l.o.Logger.Warn(text, "session", l.session, "seq", c.First, "last", c.Last, "err", cause)
-	l.work(func(ctx context.Context) { l.findOut(ctx, c, nil) })
+	l.work(func(ctx context.Context) { l.resolve(ctx, c, nil) })
 }
 
-// work runs f in a goroutine that lasts at most OutcomeTimeout and ends when the log fails or is closed. mu is held.
+// work starts a goroutine that works on the first commit of the queue. Its context ends after OutcomeTimeout and when
+// the log fails or is closed. mu is held.
 func (l *Log) work(f func(ctx context.Context)) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.o.OutcomeTimeout)
 	l.stop = cancel
@@ -54,60 +57,55 @@ func (l *Log) work(f func(ctx context.Context)) {
 	}()
 }
 
-// findOut reads back what is stored at the place of a commit, and publishes again while nothing is, or only what is
-// foreign. refusal is the server's, nil if its answer is not known.
-func (l *Log) findOut(ctx context.Context, c *commit, refusal error) {
-	cause := refusal // what the last attempt met
+// resolve finds out whether a commit was stored. It reads the message behind the tail, and publishes the commit again
+// while there is none, or only foreign ones. refusal is the conflict that the server answered; nil if the answer is
+// unknown.
+func (l *Log) resolve(ctx context.Context, c *commit, refusal error) {
+	cause := refusal // of the last attempt
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		rec, found, err := l.s.once(ctx, getRequest{Seq: l.tailNow() + 1, NextFor: l.subject}) // the first behind
+		rec, found, err := l.s.once(ctx, getRequest{Seq: l.tailNow() + 1, NextFor: l.subject})
 		switch {
 		case err == nil && found && rec.hash() == c.hash && !rec.foreign(l.session):
-			l.settle(c, rec.stream, nil)
+			l.finish(c, rec.stream, nil)
 			return
 		case err == nil && found && rec.foreign(l.session) && rec.fence() == "":
-			// What was published before expects the message before this one, so it is not stored and will not be.
-			if !l.pass(c, rec) {
+			// The publish expected the message before this one to be the newest, so it is not stored and never will be.
+			if !l.skipForeign(c, rec) {
 				return
 			}
 			refusal, pause = nil, minPause/2
 			continue
-		case err == nil && (found || outdated(refusal)):
-			l.settle(c, 0, l.conflict(c.First, refusal))
-			l.withdraw(ctx, c, found)
+		case err == nil && (found || conflicting(refusal)):
+			l.finish(c, 0, l.conflict(c.First, refusal))
+			l.deleteBlobs(ctx, c, found)
 			return
 		case err == nil:
 			stream, err := l.publishAgain(ctx, c)
 			if err == nil {
-				l.settle(c, stream, nil)
+				l.finish(c, stream, nil)
 				return
 			}
-			// Also when refused: by our own first attempt, which was stored in between, or by another writer's.
+			// A refusal decides nothing yet: the first publish may have been stored in the meantime.
 			cause, refusal = err, nil
-			if outdated(err) && ctx.Err() == nil {
+			if conflicting(err) && ctx.Err() == nil {
 				refusal, pause = err, minPause/2
-				continue // what it was refused for is there to read
+				continue // the message that caused the refusal can be read
 			}
 		case errors.Is(err, nats.ErrConnectionClosed):
-			l.settle(c, 0, &OutcomeError{l.session, c.First, err})
+			l.finish(c, 0, &OutcomeError{l.session, c.First, err})
 			return
 		default:
 			cause = err
 		}
 		l.s.pause(ctx, pause)
 		if ctx.Err() != nil {
-			l.settle(c, 0, &OutcomeError{l.session, c.First, cause})
+			l.finish(c, 0, &OutcomeError{l.session, c.First, cause})
 			return
 		}
 	}
 }
 
-func (l *Log) headNow() position {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.head
-}
-
-// publishAgain publishes a commit with the expectation it had before.
+// publishAgain publishes a commit again, with the same expected sequence.
 func (l *Log) publishAgain(ctx context.Context, c *commit) (stream uint64, err error) {
 	err = l.s.attempt(ctx, func(ctx context.Context) error {
 		m := &nats.Msg{Subject: l.subject, Header: c.msg.Header, Data: c.msg.Data}
@@ -120,12 +118,12 @@ func (l *Log) publishAgain(ctx context.Context, c *commit) (stream uint64, err e
 	return stream, err
 }
 
-// settle ends the work on a commit: it is stored, or err is final.
-func (l *Log) settle(c *commit, stream uint64, err error) {
+// finish ends the work on a commit: it is stored, or err is final.
+func (l *Log) finish(c *commit, stream uint64, err error) {
 	l.worked(err, func() { l.stored(c, stream) })
 }
 
-// worked ends a goroutine's work: err is final, or it goes on with next.
+// worked ends the work of a goroutine. If err is nil and the log has not failed, it calls next with mu held.
 func (l *Log) worked(err error, next func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,27 +137,50 @@ func (l *Log) worked(err error, next func()) {
 	}
 }
 
-// withdraw deletes the payloads of a commit that is not in the log and will not be: nothing else names them. That is
-// certain where something else was found in its place, or where the log was deleted: a stale leader shows neither.
-func (l *Log) withdraw(ctx context.Context, c *commit, found bool) {
+// skipForeign continues the log behind a foreign message: the commit c, which is being stored, and all later ones are
+// fenced behind it. It returns false if the log has failed.
+func (l *Log) skipForeign(c *commit, rec record) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return false
+	}
+	l.skipForeignLocked(rec)
+	c.expect(l.tail)
+	return true
+}
+
+// skipForeignLocked is skipForeign without a commit. mu is held.
+func (l *Log) skipForeignLocked(rec record) {
+	l.tail = rec.stream
+	l.o.Logger.Warn("skipped foreign message in a log", "session", l.session, "stream", rec.stream)
+	if l.o.OnForeign != nil {
+		l.o.OnForeign(l.session)
+	}
+}
+
+// deleteBlobs deletes the payloads of a commit that was refused: nothing else names them. It must be certain that the
+// commit never will be stored. That is so if another message was found in its place, or if the log was deleted; a stale
+// leader shows neither.
+func (l *Log) deleteBlobs(ctx context.Context, c *commit, found bool) {
 	if len(c.blobs) == 0 {
 		return
 	}
 	if tail := l.tailNow(); !found && tail > 0 {
-		_, there, err := l.keep.at(ctx, l.session, tail)
-		found = err == nil && !there
+		_, exists, err := l.s.at(ctx, l.session, tail)
+		found = err == nil && !exists
+	}
+	if !found {
+		return
 	}
 	for _, b := range c.blobs {
-		if !found {
-			return
-		}
-		if err := l.s.deleteObject(ctx, b.name); err != nil {
-			l.o.Logger.Warn("payload of a refused commit left behind", "session", l.session, "object", b.name, "err", err)
+		if err := l.s.deleteObject(ctx, b.name, 0); err != nil {
+			l.o.Logger.Warn("payload of a refused commit not deleted", "session", l.session, "object", b.name, "err", err)
 		}
 	}
 }
 
-// storeBlobs puts the large payloads of a commit into the object store and then publishes the commit.
+// storeBlobs stores the payloads of a commit in the object store and then publishes the commit.
 func (l *Log) storeBlobs(ctx context.Context, c *commit) {
 	for i, b := range c.blobs {
 		if err := l.s.putBlob(ctx, b.name, b.data); err != nil {
@@ -168,8 +189,5 @@ func (l *Log) storeBlobs(ctx context.Context, c *commit) {
 		}
 		c.blobs[i].data = nil
 	}
-	l.worked(nil, func() {
-		c.put = true
-		l.keep.publish(l, c)
-	})
+	l.worked(nil, func() { l.s.publish(l, c) })
 }

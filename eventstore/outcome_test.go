@@ -108,7 +108,7 @@ func mustVerify(t *testing.T, s *eventstore.Store, session string, events uint64
 
 func TestAckLost(t *testing.T) {
 	t.Parallel()
-	f := newFaulty(t, eventstore.Options{AppendTimeout: time.Hour}) // the lost connection alone must tell
+	f := newFaulty(t, eventstore.Options{AppendTimeout: time.Hour}) // only the lost connection can show it
 	l := open(t, f.store, "s1")
 	mustAppend(t, l, event("s1", 1, "a"))
 	f.proxy.loseDown.Store(true)
@@ -144,7 +144,7 @@ func TestPublishLost(t *testing.T) {
 	mustVerify(t, f.direct, "s1", 3)
 }
 
-// The connection stays up and is silent for a while: only the timeout tells.
+// The connection stays up but is silent for a while: only the timeout shows that.
 func TestAckTimesOut(t *testing.T) {
 	t.Parallel()
 	var logged syncBuffer
@@ -186,8 +186,8 @@ func TestOpenWhileDisconnected(t *testing.T) {
 	}
 }
 
-// Our publish was lost and another writer's was stored in its place.
-func TestLostToAnother(t *testing.T) {
+// The first publish is lost, and another writer's commit is stored in its place.
+func TestLostPublishIsOvertakenByAnotherWriter(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, eventstore.Options{})
 	ours, theirs := open(t, f.store, "s1"), open(t, f.direct, "s1")
@@ -204,7 +204,8 @@ func TestLostToAnother(t *testing.T) {
 	mustVerify(t, f.direct, "s1", 1)
 }
 
-// Our publish was stored, and before we knew another writer continued from it: ours counts, the next is refused.
+// A commit is stored, and another writer continues the log before the answer arrives: the commit counts, the next one
+// is refused.
 func TestStoredThenOvertaken(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, eventstore.Options{})
@@ -286,7 +287,7 @@ func TestOutcomeUnknown(t *testing.T) {
 	server := startServer(t, t.TempDir(), -1)
 	js := connect(t, server.ClientURL())
 	createStreams(t, js)
-	l := open(t, newStore(t, js, eventstore.Options{OutcomeTimeout: 100 * time.Millisecond}), "s1")
+	l := open(t, newStore(t, js, eventstore.Options{OutcomeTimeout: time.Second}), "s1")
 	mustAppend(t, l, event("s1", 1, "a"))
 	server.Shutdown()
 	server.WaitForShutdown()

@@ -11,10 +11,10 @@ import (
 type proxy struct {
 	listener net.Listener
 	target   string
-	loseUp   atomic.Bool  // what the client says
-	loseDown atomic.Bool  // what the server says
-	lost     atomic.Int64 // bytes
-	heard    atomic.Int64 // bytes that clients were sent
+	loseUp   atomic.Bool  // lose what the client sends
+	loseDown atomic.Bool  // lose what the server sends
+	lost     atomic.Int64 // bytes lost
+	heard    atomic.Int64 // bytes sent to clients
 
 	mu    sync.Mutex
 	conns []net.Conn

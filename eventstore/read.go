@@ -9,45 +9,45 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Read yields the events from sequence from (1 is the first) up to the head at which the log was opened, and what this
-// log has stored since, in order. An error is the last thing yielded. After [Log.Snapshot] reading begins at the
-// snapshot's place in the stream, so that a tail costs what the tail is long. A message that [Store.Verify] would not
-// have where it is, by its place, its hash or the expectation it was appended on, is an error wrapping [ErrDamaged].
+// Read yields the events from the sequence from (1 is the first) up to the head at which the log was opened, and those
+// that this log has stored since, in order. An error is the last thing yielded. After [Log.Snapshot] Read begins at the
+// snapshot's place in the stream, so that its cost is that of the tail. A message that [Store.Verify] would report for
+// its place, its hash or the expected sequence of its append is an error wrapping [ErrDamaged].
 func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[schemas.Event, error] {
 	return func(yield func(schemas.Event, error) bool) {
 		l.mu.Lock()
 		var start position
-		for _, p := range []position{l.known, l.opened} {
+		for _, p := range []position{l.loaded, l.opened} {
 			if p.seq < from && p.seq > start.seq {
 				start = p
 			}
 		}
 		head := l.head
 		l.mu.Unlock()
-		c := chain{session: l.session, seq: start.seq, known: start.seq == 0}
-		records := c.records(l.keep.between(ctx, l.session, start.stream, head.stream))
-		events(ctx, l.session, records, start.seq, from, l.keep.fetchBlob)(yield)
+		c := chain{session: l.session, seq: start.seq, partial: start.seq > 0}
+		records := c.records(l.backend.between(ctx, l.session, start.stream, head.stream))
+		events(ctx, l.backend, l.session, records, start.seq, from)(yield)
 	}
 }
 
-// Read yields the events of a session from sequence from (1 is the first) up to its head at the moment of the call, in
-// order. An error is the last thing yielded.
+// Read yields the events of a session from the sequence from (1 is the first) up to its head at the moment of the call,
+// in order. An error is the last thing yielded.
 func (s *Store) Read(ctx context.Context, session string, from uint64) iter.Seq2[schemas.Event, error] {
 	return read(ctx, s, session, from)
 }
 
-func read(ctx context.Context, k keeper, session string, from uint64) iter.Seq2[schemas.Event, error] {
-	return events(ctx, session, whole(ctx, k, session), 0, from, k.fetchBlob)
+func read(ctx context.Context, b backend, session string, from uint64) iter.Seq2[schemas.Event, error] {
+	return events(ctx, b, session, members(session, all(ctx, b, session, anyReplica)), 0, from)
 }
 
-// At returns the sequence of the last event of a session whose time is at or before at; 0 if there is none. It reads
-// the whole log, but decodes no event's data.
+// At returns the sequence of the last event of a session whose time is not after at; 0 if there is none. It reads the
+// whole log, but decodes no event's data.
 func (s *Store) At(ctx context.Context, session string, at time.Time) (seq uint64, err error) {
 	return lastAt(ctx, s, session, at)
 }
 
-func lastAt(ctx context.Context, k keeper, session string, at time.Time) (seq uint64, err error) {
-	for rec, err := range whole(ctx, k, session) {
+func lastAt(ctx context.Context, b backend, session string, at time.Time) (seq uint64, err error) {
+	for rec, err := range members(session, all(ctx, b, session, anyReplica)) {
 		if err != nil {
 			return 0, fmt.Errorf("eventstore: session %s at %s: %w", session, at.Format(time.RFC3339Nano), err)
 		}
@@ -61,29 +61,24 @@ func lastAt(ctx context.Context, k keeper, session string, at time.Time) (seq ui
 	return seq, nil
 }
 
-// whole yields the messages of a session's log up to its end at the moment of the call, as a reader sees it.
-func whole(ctx context.Context, k keeper, session string) recordSeq {
-	return members(session, all(ctx, k, session, asSeen))
-}
-
-// all yields what is on the subject of a session's log up to its end at the moment of the call.
-func all(ctx context.Context, k keeper, session string, as freshness) recordSeq {
+// all yields the messages on the subject of a session's log up to the newest at the moment of the call.
+func all(ctx context.Context, b backend, session string, c consistency) recordSeq {
 	return func(yield func(record, error) bool) {
 		err := schemas.CheckSession(session)
-		var last record
+		var newest record
 		if err == nil {
-			last, _, err = k.end(ctx, session, as)
+			newest, _, err = b.last(ctx, session, c)
 		}
 		if err != nil {
 			yield(record{}, err)
 			return
 		}
-		k.between(ctx, session, 0, last.stream)(yield)
+		b.between(ctx, session, 0, newest.stream)(yield)
 	}
 }
 
 // Message is a message on the subject of a session's log as it is stored, with the headers that the server adds when it
-// is read. Foreign ones are no part of the log.
+// is read. Foreign messages do not belong to the log.
 type Message struct {
 	Stream  uint64 // sequence in the stream
 	Header  map[string][]string
@@ -91,11 +86,11 @@ type Message struct {
 	Foreign bool
 }
 
-// Messages yields what is on the subject of a session's log up to its newest message at the moment of the call. An
-// error is the last thing yielded.
+// Messages yields all messages on the subject of a session's log, up to the newest at the moment of the call. An error
+// is the last thing yielded.
 func (s *Store) Messages(ctx context.Context, session string) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		for rec, err := range all(ctx, s, session, asStored) {
+		for rec, err := range all(ctx, s, session, acknowledged) {
 			if err != nil {
 				err = fmt.Errorf("eventstore: messages of session %s: %w", session, err)
 			}
@@ -106,16 +101,16 @@ func (s *Store) Messages(ctx context.Context, session string) iter.Seq2[Message,
 	}
 }
 
-// Head returns where a session's log ends: the sequence of its last event, and the sequence in the stream of the
-// message that has it. Both are 0 for a session without a log. It is not behind what was acknowledged before.
+// Head returns the end of a session's log: the sequence of its last event, and the stream sequence of the message that
+// has it. Both are 0 for a session without a log. The answer is not behind any acknowledgement.
 func (s *Store) Head(ctx context.Context, session string) (seq, stream uint64, err error) {
 	if err := schemas.CheckSession(session); err != nil {
 		return 0, 0, fmt.Errorf("eventstore: %w", err)
 	}
 	var at position
-	rec, _, found, err := endOf(ctx, s, session)
-	if err == nil && found {
-		at, err = rec.end(session)
+	end, err := endOf(ctx, s, session, acknowledged)
+	if err == nil && end.found {
+		at, err = end.last.end(session)
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("eventstore: head of session %s: %w", session, err)
@@ -123,25 +118,18 @@ func (s *Store) Head(ctx context.Context, session string) (seq, stream uint64, e
 	return at.seq, at.stream, nil
 }
 
-// Between yields the events of a session, in order, that are stored behind the message of the stream sequence after,
-// whose last event has the sequence seq, up to the message of the stream sequence upTo. So a reader that knows where it
-// was reads the tail only. Both are zero for the beginning; upTo is that of [Store.Head]. An error is the last thing
-// yielded; it wraps [ErrDamaged] if seq and after are not of this log.
+// Between yields the events of a session, in order, that are stored behind the message with the stream sequence after,
+// up to the message with the stream sequence upTo. seq is the sequence of the last event of the message after. A reader
+// that knows its place thus reads the tail only. seq and after are zero for the beginning; upTo is that of
+// [Store.Head]. An error is the last thing yielded; it wraps [ErrDamaged] if seq and after are not a place of this log.
 func (s *Store) Between(ctx context.Context, session string, seq, after, upTo uint64) iter.Seq2[schemas.Event, error] {
 	records := members(session, s.between(ctx, session, after, upTo))
-	return events(ctx, session, records, seq, seq+1, s.fetchBlob)
+	return events(ctx, s, session, records, seq, seq+1)
 }
 
-// Stored returns the sequence of the last event that is known to be stored, and the sequence in the stream of the
-// message that has it. Both are 0 for a log without events.
-func (l *Log) Stored() (seq, stream uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.head.seq, l.head.stream
-}
-
-// Seek returns the place behind which the event with a sequence is: what [Store.Between] takes for seq and after, where
-// seq is less than the one asked for. It takes a number of gets that grows with the logarithm of the stream.
+// Seek returns a place in front of the event with this sequence, as the seq and after that [Store.Between] takes; seq
+// is less than event. If event is behind the end of the log, Seek returns the end. The number of gets grows with the
+// logarithm of the stream's length.
 func (s *Store) Seek(ctx context.Context, session string, event uint64) (seq, after uint64, err error) {
 	head, upTo, err := s.Head(ctx, session)
 	if err != nil || event > head {
@@ -172,7 +160,7 @@ func (s *Store) Seek(ctx context.Context, session string, event uint64) (seq, af
 	return seq, after, nil
 }
 
-// memberFrom returns the first message of a session's log from one sequence of the stream on and before another.
+// memberFrom returns the first message of a session's log that has a stream sequence from from on and below before.
 func (s *Store) memberFrom(ctx context.Context, session string, from, before uint64) (rec record, found bool,
 	err error) {
 	subject := s.o.Subjects.Event(session)

@@ -14,15 +14,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// record is a message of a log as it is stored: a commit, one event of the form of before, or whatever somebody else
-// put there.
+// record is a message on the subject of a log as it is stored: a commit, one event in the format of the first version,
+// or a foreign message.
 type record struct {
 	stream  uint64 // sequence in the stream
 	header  map[string][]string
 	payload []byte
 }
 
-// recordOf reads a message that a direct get or the republishing server delivered.
+// recordOf parses a message that a direct get returned.
 func recordOf(m *nats.Msg) (record, error) {
 	seq, err := strconv.ParseUint(natsio.Added(m.Header, jetstream.SequenceHeader), 10, 64)
 	if err != nil {
@@ -33,7 +33,6 @@ func recordOf(m *nats.Msg) (record, error) {
 
 func (r record) hash() string { return schemas.Hash(r.header, r.payload) }
 
-// damaged says what is wrong with the record.
 func (r record) damaged(err error) error {
 	return fmt.Errorf("%w: message %d of the stream: %w", ErrDamaged, r.stream, err)
 }
@@ -46,13 +45,13 @@ func (r record) span(session string) (first, last uint64, err error) {
 	return first, last, err
 }
 
-// end is where the record's last event is.
+// end returns the position of the record's last event.
 func (r record) end(session string) (position, error) {
 	_, last, err := r.span(session)
 	return position{last, r.stream}, err
 }
 
-// split returns the record's events, their data not decoded.
+// split returns the record's events. Their data is not decoded.
 func (r record) split(session string) ([]schemas.StoredEvent, error) {
 	events, err := schemas.SplitLog(session, r.header, r.payload)
 	if err != nil {
@@ -61,10 +60,10 @@ func (r record) split(session string) ([]schemas.StoredEvent, error) {
 	return events, err
 }
 
-// isCommit reports whether the record has the form of now.
+// isCommit reports whether the record is a commit, and not an event of the first version.
 func (r record) isCommit() bool { return r.header[schemas.HeaderCommit] != nil }
 
-// prev returns the stream sequence that the append of the record expected to be the session's last.
+// prev returns the stream sequence that the append of the record expected of the newest message on the subject.
 func (r record) prev() (uint64, bool) {
 	v, err := strconv.ParseUint(first(r.header, jetstream.ExpectedLastSubjSeqHeader), 10, 64)
 	return v, err == nil
@@ -77,15 +76,22 @@ func first(header map[string][]string, key string) string {
 	return ""
 }
 
+// foreign reports whether no log of the session wrote the record. A NATS server, for example, stores its answer on a
+// log's subject if a client names that as the reply of a request. A foreign message does not belong to the log and does
+// no harm: readers skip it, [Store.Verify] reports it, and the next commit is fenced behind it.
+func (r record) foreign(session string) bool { return !schemas.IsLog(session, r.header, r.payload) }
+
+// fence returns the id of the deletion whose fence the record is; "" if it is none.
+func (r record) fence() string { return first(r.header, schemas.HeaderDeletion) }
+
 type (
-	fetchFunc func(ctx context.Context, ref string) ([]byte, error) // returns a payload that is kept elsewhere
-	yieldFunc func(schemas.Event, error) bool
 	recordSeq = iter.Seq2[record, error]
+	yieldFunc func(schemas.Event, error) bool
 )
 
-// unpack yields the record's events that have at least sequence from. The record must follow event last. It returns the
-// sequence of the last event that it has seen, and errStop if yield has enough.
-func (r record) unpack(ctx context.Context, session string, last, from uint64, fetch fetchFunc, yield yieldFunc,
+// unpack yields the record's events that have at least the sequence from. The record must follow event last. It returns
+// the sequence of the last event that it passed, and errStop if yield returned false.
+func (r record) unpack(ctx context.Context, session string, last, from uint64, b backend, yield yieldFunc,
 ) (uint64, error) {
 	first, end, err := r.span(session)
 	if err == nil && first != last+1 {
@@ -105,7 +111,7 @@ func (r record) unpack(ctx context.Context, session string, last, from uint64, f
 		if last = s.Seq; last < from {
 			continue
 		}
-		e, err := r.decode(ctx, s, fetch)
+		e, err := r.decode(ctx, s, b)
 		if err != nil {
 			return last - 1, err
 		}
@@ -116,10 +122,10 @@ func (r record) unpack(ctx context.Context, session string, last, from uint64, f
 	return last, nil
 }
 
-// decode returns one of the record's events, its payload fetched if it is kept elsewhere.
-func (r record) decode(ctx context.Context, s schemas.StoredEvent, fetch fetchFunc) (schemas.Event, error) {
+// decode decodes one of the record's events. It fetches the payload if that is in the object store.
+func (r record) decode(ctx context.Context, s schemas.StoredEvent, b backend) (schemas.Event, error) {
 	if s.Ref != "" {
-		raw, err := fetch(ctx, s.Ref)
+		raw, err := b.payload(ctx, s.Ref)
 		if err != nil {
 			return schemas.Event{}, err
 		}
@@ -132,20 +138,34 @@ func (r record) decode(ctx context.Context, s schemas.StoredEvent, fetch fetchFu
 	return e, err
 }
 
-// events yields the events of records that have at least sequence from. The first record must follow event last. An
+// events yields the events of records that have at least the sequence from. The first record must follow event last. An
 // error is the last thing yielded.
-func events(ctx context.Context, session string, records recordSeq, last, from uint64, fetch fetchFunc,
+func events(ctx context.Context, b backend, session string, records recordSeq, last, from uint64,
 ) iter.Seq2[schemas.Event, error] {
 	return func(yield func(schemas.Event, error) bool) {
 		for rec, err := range records {
 			if err == nil {
-				last, err = rec.unpack(ctx, session, last, from, fetch, yield)
+				last, err = rec.unpack(ctx, session, last, from, b, yield)
 			}
 			if errors.Is(err, errStop) {
 				return
 			}
 			if err != nil {
 				yield(schemas.Event{}, fmt.Errorf("eventstore: read session %s after seq %d: %w", session, last, err))
+				return
+			}
+		}
+	}
+}
+
+// members yields the records that belong to the session's log.
+func members(session string, records recordSeq) recordSeq {
+	return func(yield func(record, error) bool) {
+		for rec, err := range records {
+			if err == nil && rec.foreign(session) {
+				continue
+			}
+			if !yield(rec, err) {
 				return
 			}
 		}

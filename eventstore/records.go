@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strconv"
 	"time"
 
@@ -15,27 +14,26 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// One answer to a batch request.
+// Limits of one answer to a batch request.
 const (
 	batchEvents = 128
 	batchBytes  = 8 << 20
 )
 
-// records yields the messages on a literal subject that have a stream sequence above after and up to upTo, which must
-// be that of a message on the subject, or 0 for none. It gets them in batches. An error is the last thing yielded.
-func (s *Store) records(ctx context.Context, subject string, after, upTo uint64) iter.Seq2[record, error] {
+// between reads in batches, by direct gets or by consumers.
+func (s *Store) between(ctx context.Context, session string, after, upTo uint64) recordSeq {
 	return func(yield func(record, error) bool) {
 		if after >= upTo {
 			return
 		}
-		r := &batchReader{s: s, subject: subject, last: after, upTo: upTo}
+		r := &batchReader{s: s, subject: s.o.Subjects.Event(session), last: after, upTo: upTo}
 		if err := r.run(ctx, func(rec record) bool { return yield(rec, nil) }); err != nil {
 			yield(record{}, err)
 		}
 	}
 }
 
-// batchReader reads a subject batch by batch, and asks again from where it is when an answer gets lost.
+// batchReader reads a subject batch by batch. If an answer is lost it requests the rest again.
 type batchReader struct {
 	s       *Store
 	subject string
@@ -44,19 +42,19 @@ type batchReader struct {
 }
 
 var (
-	errStop  = errors.New("reader has enough")
+	errStop  = errors.New("reader stopped")
 	errAgain = errors.New("answer incomplete")
 )
 
 func (r *batchReader) run(ctx context.Context, yield func(record) bool) error {
+	read := r.batch
+	if r.s.o.ByConsumer {
+		read = r.consume
+	}
 	deadline := time.Now().Add(r.s.o.OutcomeTimeout)
 	pause := minPause
 	for r.last < r.upTo {
 		before := r.last
-		read := r.batch
-		if r.s.o.ByConsumer {
-			read = r.consume
-		}
 		err := read(ctx, yield)
 		if r.last > before {
 			deadline, pause = time.Now().Add(r.s.o.OutcomeTimeout), minPause
@@ -68,16 +66,18 @@ func (r *batchReader) run(ctx context.Context, yield func(record) bool) error {
 			return context.Cause(ctx)
 		case err == nil && r.last > before:
 			continue
+		case err == nil && r.deleted(ctx):
+			return ErrDeleted
 		case err == nil, errors.Is(err, errAgain), natsio.Passing(err):
-			// Nothing came although there must be something: lost, or the replica that answers is behind.
+			// There must be more: the answer was lost, or the replica that answered is behind.
 		default:
 			return err
 		}
-		if err == nil && r.deleted(ctx) {
-			return ErrDeleted
-		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("read from %d to %d of the stream: %w", r.last+1, r.upTo, endedEarly(err))
+			if err == nil {
+				err = fmt.Errorf("%w: the log ends before the head it had", ErrDamaged)
+			}
+			return fmt.Errorf("read from %d to %d of the stream: %w", r.last+1, r.upTo, err)
 		}
 		r.s.pause(ctx, pause)
 		pause = min(2*pause, maxPause)
@@ -85,28 +85,21 @@ func (r *batchReader) run(ctx context.Context, yield func(record) bool) error {
 	return nil
 }
 
-// ErrDeleted is wrapped by the error of reading a log that is deleted meanwhile.
+// ErrDeleted is wrapped by the error of reading a log that is deleted in the meantime.
 var ErrDeleted = errors.New("log was deleted while it was read")
 
-// deleted reports whether the message up to which is read is not stored any more. A reader without the permission to
-// ask does not know.
+// deleted reports whether the last message to read no longer exists. It returns false for a reader without the
+// permission to request that message alone.
 func (r *batchReader) deleted(ctx context.Context) bool {
 	_, found, err := r.s.once(ctx, getRequest{Seq: r.upTo})
 	return err == nil && !found
 }
 
-func endedEarly(err error) error {
-	if err == nil {
-		return fmt.Errorf("%w: the log ends before the head it had", ErrDamaged)
-	}
-	return err
-}
-
-// batch makes one request and yields what comes.
+// batch makes one request and yields the messages of the answer.
 func (r *batchReader) batch(ctx context.Context, yield func(record) bool) error {
 	var inBatch uint64 // stream sequence of the message before in this answer
 	req := getRequest{Seq: r.last + 1, NextFor: r.subject, Batch: batchEvents, MaxBytes: batchBytes}
-	return r.s.batch(ctx, req, func(rec record) error {
+	return r.s.batchGet(ctx, req, func(rec record) error {
 		if natsio.Added(rec.header, jetstream.LastSequenceHeader) != strconv.FormatUint(inBatch, 10) {
 			return errAgain
 		}
@@ -122,10 +115,10 @@ func (r *batchReader) batch(ctx context.Context, yield func(record) bool) error 
 	})
 }
 
-// readerIdle is how long the server keeps a consumer whose reader has left.
+// readerIdle is how long the server keeps a consumer whose reader was lost.
 const readerIdle = 30 * time.Second
 
-// consume yields what comes by a consumer of the subject, which is deleted afterwards.
+// consume yields the messages that a new consumer of the subject delivers. It deletes the consumer afterwards.
 func (r *batchReader) consume(ctx context.Context, yield func(record) bool) error {
 	create, cancel := context.WithTimeout(ctx, r.s.o.AppendTimeout)
 	defer cancel()
@@ -135,7 +128,7 @@ func (r *batchReader) consume(ctx context.Context, yield func(record) bool) erro
 	if err != nil {
 		return err
 	}
-	defer func() { // without a reply there is nothing to wait for
+	defer func() { // without a reply subject, so that no goroutine waits for the answer
 		subject := r.s.api + "CONSUMER.DELETE." + schemas.StreamEvents + "." + consumer.CachedInfo().Name
 		_ = r.s.nc.Publish(subject, nil)
 	}()
@@ -148,14 +141,14 @@ func (r *batchReader) consume(ctx context.Context, yield func(record) bool) erro
 	return nil
 }
 
-// fetch yields up to n messages of a consumer, and returns how many it has behind them. delivered counts the consumer's
-// deliveries.
+// fetch yields up to n messages of a consumer, and returns how many more the consumer has. delivered counts the
+// consumer's deliveries.
 func (r *batchReader) fetch(ctx context.Context, consumer jetstream.Consumer, n int, delivered *uint64,
 	yield func(record) bool) (left uint64, err error) {
 	one, cancel := context.WithTimeout(ctx, r.s.o.AppendTimeout)
 	defer cancel()
 	limit := max(batchBytes, 2*int(r.s.nc.MaxPayload()))
-	batch, err := consumer.Fetch(n, jetstream.FetchContext(one), jetstream.FetchMaxBytes(limit))
+	batch, err := natsio.Fetch(one, consumer, n, limit)
 	if err != nil {
 		return 0, err
 	}
@@ -183,10 +176,10 @@ func (r *batchReader) fetch(ctx context.Context, consumer jetstream.Consumer, n 
 	return left, batch.Error()
 }
 
-// batch makes one request and calls each for every message of the answer, until it fails.
-func (s *Store) batch(ctx context.Context, req getRequest, each func(rec record) error) error {
+// batchGet makes one request and calls each for every message of the answer, until each fails.
+func (s *Store) batchGet(ctx context.Context, req getRequest, each func(rec record) error) error {
 	changed := s.watch.changed()
-	inbox, ch := natsio.NewInbox(s.nc), make(chan *nats.Msg, batchEvents+1) // a whole answer fits, however slow the reader
+	inbox, ch := natsio.NewInbox(s.nc), make(chan *nats.Msg, batchEvents+1) // has room for a whole answer
 	sub, err := s.nc.ChanSubscribe(inbox, ch)
 	if err != nil {
 		return err
@@ -216,7 +209,8 @@ func (s *Store) batch(ctx context.Context, req getRequest, each func(rec record)
 	}
 }
 
-// receive returns the next message of an answer. What has come already is taken first.
+// receive returns the next message of an answer. A message that has arrived already is returned even if the connection
+// was lost since.
 func (s *Store) receive(ctx context.Context, ch <-chan *nats.Msg, changed <-chan struct{}) (*nats.Msg, error) {
 	select {
 	case m := <-ch:

@@ -3,7 +3,6 @@ package eventstore
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -12,28 +11,28 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A commit is cut before it would be larger than this, so that it stays well below the server's max_payload.
+// A commit is sent before it would exceed these limits, so that it stays well below the server's max_payload.
 const (
 	maxCommitEvents = 64
 	maxCommitBytes  = 256 << 10
 )
 
-// commit is events on their way to the log, in one message.
+// commit is a message with events that are not stored yet.
 type commit struct {
 	schemas.Commit
-	blobs []blob // payloads that go to the object store before
-	put   bool   // they are there
-	size  int    // of all data, here and there
+	blobs []blob // payloads that are stored in the object store before the commit
+	size  int    // of all data, in the commit and in the object store
 	msg   nats.Msg
-	hash  string // of the message, once it is made
+	hash  string // of msg, once it is published
 }
 
 var commits = sync.Pool{New: func() any { return new(commit) }}
 
-// release frees the memory of a commit that is no longer needed.
+// release returns the memory of a stored commit to the pool.
 func (c *commit) release() {
 	c.Reset()
 	*c = commit{Commit: c.Commit}
@@ -45,14 +44,14 @@ func (c *commit) full(size int) bool {
 	return c.Len() > 0 && (c.Len() >= maxCommitEvents || c.Size()+size > maxCommitBytes)
 }
 
-// take adds an event with its encoded data, or with a reference to it where it is larger than threshold. writer is how
-// the names of this log's objects begin.
-func (c *commit) take(e *schemas.Event, data []byte, threshold int, writer string) error {
+// add adds an event with its encoded data. Data larger than threshold goes to the object store, and the commit has a
+// reference to it.
+func (c *commit) add(e *schemas.Event, data []byte, threshold int, blobPrefix string) error {
 	if len(data) <= threshold {
 		c.size += len(data)
 		return c.Add(e, data, "")
 	}
-	b := blob{writer + digestOf(data), bytes.Clone(data)}
+	b := blob{blobPrefix + digestOf(data), bytes.Clone(data)}
 	if err := c.Add(e, nil, blobRef(b.name)); err != nil {
 		return err
 	}
@@ -61,16 +60,17 @@ func (c *commit) take(e *schemas.Event, data []byte, threshold int, writer strin
 	return nil
 }
 
-// seal makes the message, which follows one with this hash; at this place in the stream is the newest on its subject.
-func (c *commit) seal(subject, previous string, stream uint64) {
-	header := c.Header(previous)
-	c.msg = nats.Msg{Subject: subject, Header: header, Data: c.Payload()}
-	c.expect(stream)
+// seal makes the message. previous is the hash of the commit before, tail the stream sequence of the newest message on
+// the subject.
+func (c *commit) seal(subject, previous string, tail uint64) {
+	c.msg = nats.Msg{Subject: subject, Header: c.Header(previous), Data: c.Payload()}
+	c.expect(tail)
 }
 
-// expect sets the place of the newest message on the subject. The hash does not depend on it.
-func (c *commit) expect(stream uint64) {
-	c.msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(stream, 10)}
+// expect sets the sequence that the server compares with that of the newest message on the subject. The hash does not
+// depend on it.
+func (c *commit) expect(tail uint64) {
+	c.msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(tail, 10)}
 }
 
 // dataBuffers hold encoded data until it is in a commit.
@@ -90,21 +90,21 @@ func withData(e *schemas.Event, f func(data []byte) error) error {
 	return f(data)
 }
 
-// send begins to store the first commit of the queue, unless one is under way. mu is held.
+// send begins to store the first commit of the queue, unless that has begun already. mu is held.
 func (l *Log) send() {
 	if l.sending || len(l.queue) == 0 {
 		return
 	}
 	l.sending = true
 	c := l.queue[0]
-	if len(c.blobs) > 0 && !c.put {
+	if len(c.blobs) > 0 {
 		l.work(func(ctx context.Context) { l.storeBlobs(ctx, c) })
 		return
 	}
-	l.keep.publish(l, c)
+	l.backend.publish(l, c)
 }
 
-// publish sends a commit; the answer comes to answered, or lost is called.
+// publish publishes a commit. Its outcome comes by one of answered, disconnected and timedOut.
 func (s *Store) publish(l *Log, c *commit) {
 	c.seal(l.subject, l.hash, l.tail)
 	token, reply := s.acks.expect(l)
@@ -114,7 +114,7 @@ func (s *Store) publish(l *Log, c *commit) {
 	c.hash = schemas.Hash(c.msg.Header, c.msg.Data) // while the server works
 	if err != nil {
 		s.acks.forget(token)
-		l.unknown(c, err)
+		l.unanswered(c, err)
 		return
 	}
 	if l.timer == nil {
@@ -124,7 +124,7 @@ func (s *Store) publish(l *Log, c *commit) {
 	}
 }
 
-// answered takes the answer to the publish with this token.
+// answered receives the answer to the publish with this token.
 func (l *Log) answered(token uint64, m *nats.Msg) {
 	stream, err := parseAck(m)
 	l.mu.Lock()
@@ -137,61 +137,61 @@ func (l *Log) answered(token uint64, m *nats.Msg) {
 	switch {
 	case err == nil:
 		l.stored(c, stream)
-	case refused(err):
-		// Published once and refused: it is not in the log. What is may be another writer's, or nobody's.
-		l.work(func(ctx context.Context) { l.findOut(ctx, c, err) })
-	case unavailable(err) || errors.Is(err, errAnswer):
-		l.unknown(c, err)
+	case natsio.Outdated(err):
+		// The commit was published once and refused, so it is not stored. The message in its place may be another
+		// writer's commit or a foreign message.
+		l.work(func(ctx context.Context) { l.resolve(ctx, c, err) })
 	default:
-		l.fail(l.failed(c, err))
+		l.unanswered(c, err)
 	}
 }
 
-// lost is called when no answer will come for the publish with this token.
-func (l *Log) lost(token uint64, cause error) {
+// disconnected is called when the connection was lost before the publish with this token was answered.
+func (l *Log) disconnected(token uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.token == token {
-		l.unknown(l.queue[0], cause)
+		l.unanswered(l.queue[0], nats.ErrDisconnected)
 	}
 }
 
+// timedOut is called when the timer fires.
 func (l *Log) timedOut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// The timer may have fired for the publish before.
 	if l.token != 0 && time.Since(l.sent) >= l.o.AppendTimeout {
 		l.s.acks.forget(l.token)
-		l.unknown(l.queue[0], nats.ErrTimeout)
+		l.unanswered(l.queue[0], nats.ErrTimeout)
 	}
 }
 
-// stored takes a commit off the queue and sends what has gathered behind it. mu is held.
+// stored removes the first commit from the queue and sends the next. mu is held.
 func (l *Log) stored(c *commit, stream uint64) {
-	l.head, l.tail, l.hash, l.proven = position{c.Last, stream}, stream, c.hash, l.sent
+	l.head, l.tail, l.hash, l.ownedAt = position{c.Last, stream}, stream, c.hash, l.sent
 	l.queue[0], l.sending = nil, false
 	l.queue = l.queue[1:]
 	l.bytes -= c.size
-	if l.space != nil {
-		close(l.space)
-		l.space = nil
+	if l.hasSpace != nil {
+		close(l.hasSpace)
+		l.hasSpace = nil
 	}
-	for len(l.flushes) > 0 && l.flushes[0].seq <= c.Last {
-		l.flushes[0].done <- nil
-		l.flushes = l.flushes[1:]
+	for len(l.waiting) > 0 && l.waiting[0].seq <= c.Last {
+		l.waiting[0].done <- nil
+		l.waiting = l.waiting[1:]
 	}
 	c.release()
 	if len(l.queue) > 0 {
 		l.send()
 		return
 	}
-	l.queue, l.flushes = nil, nil
+	l.queue, l.waiting = nil, nil
 	if l.timer != nil {
 		l.timer.Stop()
 	}
 }
 
-// fail makes err final and wakes everybody. mu is held.
+// fail makes err final and wakes all waiters. mu is held.
 func (l *Log) fail(err error) {
 	if l.err != nil {
 		return
@@ -207,19 +207,19 @@ func (l *Log) fail(err error) {
 	if l.stop != nil {
 		l.stop()
 	}
-	for _, f := range l.flushes {
-		f.done <- err
+	for _, w := range l.waiting {
+		w.done <- err
 	}
-	if l.space != nil {
-		close(l.space)
+	if l.hasSpace != nil {
+		close(l.hasSpace)
 	}
-	l.queue, l.bytes, l.flushes, l.space = nil, 0, nil, nil
+	l.queue, l.bytes, l.waiting, l.hasSpace = nil, 0, nil, nil
 }
 
-// conflict says that another writer has extended the session when the commit from seq on was to be stored.
+// conflict returns the error for a commit, from event seq on, in whose place another writer has extended the session.
 func (l *Log) conflict(seq uint64, cause error) error {
 	if l.s != nil {
-		l.s.replicas.Store(nil) // to be looked at again: the stream may have got replicas
+		l.s.replicas.Store(nil) // read the number of replicas again: the stream may have been scaled up
 	}
 	return &schemas.ConflictError{Session: l.session, Seq: seq, Cause: cause}
 }

@@ -35,22 +35,22 @@ func (s *Store) snapshotValue(ctx context.Context, key string) (value []byte, er
 	return value, err
 }
 
-// loadSnapshot returns the snapshot under a fold version; h.Seq is 0 if there is none. Whether it belongs to the log is
-// not checked. An error wrapping errBadSnapshot means that there is one that cannot be used.
-func loadSnapshot(ctx context.Context, k keeper, session string, version int,
+// loadSnapshot returns the snapshot of a fold version; h.Seq is 0 if there is none. It does not check that the snapshot
+// belongs to the log. An error wraps errBadSnapshot if the snapshot cannot be used.
+func loadSnapshot(ctx context.Context, b backend, session string, version int,
 ) (h snapshotHeader, state []byte, err error) {
-	value, err := k.snapshotValue(ctx, snapshotKey(session, version))
+	value, err := b.snapshotValue(ctx, snapshotKey(session, version))
 	if value == nil || err != nil {
 		return snapshotHeader{}, nil, err
 	}
 	h, stored, err := decodeSnapshot(value)
 	if err == nil && h.Object != "" {
-		if stored, err = k.snapshotObject(ctx, h.Object); err != nil {
+		if stored, err = b.snapshotObject(ctx, h.Object); err != nil {
 			return h, nil, err
 		}
 	}
 	if err == nil && (h.Version != version || h.Seq == 0) {
-		err = fmt.Errorf("it says version %d and sequence %d", h.Version, h.Seq)
+		err = fmt.Errorf("its header has version %d and sequence %d", h.Version, h.Seq)
 	}
 	if err == nil {
 		state, err = h.unpack(stored)
@@ -78,15 +78,14 @@ func (s *Store) snapshotObject(ctx context.Context, name string) ([]byte, error)
 	return data, err
 }
 
-// checkSnapshot compares the event that a snapshot names with what the log has there, up to its head. It returns the
-// end of the message before the one that the event is in: an event in the middle of a commit is not where reading may
-// begin.
+// checkSnapshot checks that the event of a snapshot is in the log, up to its head. It returns the end of the message
+// before the one that has the event, where reading may begin: reading cannot begin in the middle of a commit.
 func (l *Log) checkSnapshot(ctx context.Context, h snapshotHeader) (before position, err error) {
-	head := l.headNow().seq
+	head, _ := l.Stored()
 	if h.Seq > head {
 		return before, fmt.Errorf("%w: it is at event %d, the log ends at %d", errBadSnapshot, h.Seq, head)
 	}
-	rec, found, err := l.keep.at(ctx, l.session, h.Stream)
+	rec, found, err := l.backend.at(ctx, l.session, h.Stream)
 	if err != nil {
 		return before, err
 	}
@@ -95,7 +94,7 @@ func (l *Log) checkSnapshot(ctx context.Context, h snapshotHeader) (before posit
 	}
 	first, last, err := rec.span(l.session)
 	if err != nil || h.Seq < first || h.Seq > last {
-		return before, fmt.Errorf("%w: its event %d is not where it says", errBadSnapshot, h.Seq)
+		return before, fmt.Errorf("%w: its event %d is not in the message that it names", errBadSnapshot, h.Seq)
 	}
 	if got := rec.hash(); got != h.Hash {
 		return before, fmt.Errorf("%w: event %d is in a message with the hash %s, in the log %s", errBadSnapshot, h.Seq,
@@ -104,14 +103,13 @@ func (l *Log) checkSnapshot(ctx context.Context, h snapshotHeader) (before posit
 	return position{first - 1, rec.stream - 1}, nil
 }
 
-// Snapshot returns the state saved last under the fold version, and the sequence of the event it is at; seq is 0 if
-// there is none. A snapshot whose event is not in this log, hash for hash, is ignored with a warning. The state is the
-// caller's.
+// Snapshot returns the newest saved state of the fold version, and the sequence of its event; seq is 0 if there is
+// none. A snapshot whose event is not in this log, hash for hash, is ignored with a warning. The caller owns the state.
 func (l *Log) Snapshot(ctx context.Context, version int) (state []byte, seq uint64, err error) {
-	if l.headNow().seq == 0 {
-		return nil, 0, nil // a new session's first event waits for nothing
+	if head, _ := l.Stored(); head == 0 {
+		return nil, 0, nil // the first event of a new session waits for nothing
 	}
-	h, state, err := loadSnapshot(ctx, l.keep, l.session, version)
+	h, state, err := loadSnapshot(ctx, l.backend, l.session, version)
 	var before position
 	if err == nil && h.Seq > 0 {
 		before, err = l.checkSnapshot(ctx, h)
@@ -126,14 +124,14 @@ func (l *Log) Snapshot(ctx context.Context, version int) (state []byte, seq uint
 		return nil, 0, nil
 	}
 	l.mu.Lock()
-	l.known = before
+	l.loaded = before
 	l.mu.Unlock()
 	return state, h.Seq, nil
 }
 
-// SaveSnapshot saves a state that is the fold of the events up to seq, under the fold's version, in place of the one
-// before. It waits until the event is stored. An error does no harm: reading takes longer. A connection that is lost
-// meanwhile is an error at once.
+// SaveSnapshot saves a state in place of the one before. The state is the fold of the events up to seq, by this version
+// of the fold. SaveSnapshot waits until the event is stored. It does not retry: an error makes later loads slower and
+// does no other harm. It returns at once if the connection is lost.
 func (l *Log) SaveSnapshot(ctx context.Context, version int, seq uint64, state []byte) (err error) {
 	defer func() {
 		if err != nil {
@@ -142,7 +140,7 @@ func (l *Log) SaveSnapshot(ctx context.Context, version int, seq uint64, state [
 	}()
 	ctx, cancel := context.WithTimeout(ctx, l.o.OutcomeTimeout)
 	defer cancel()
-	if seq > l.headNow().seq {
+	if head, _ := l.Stored(); seq > head {
 		if err := l.Flush(ctx); err != nil {
 			return err
 		}
@@ -152,23 +150,11 @@ func (l *Log) SaveSnapshot(ctx context.Context, version int, seq uint64, state [
 		return err
 	}
 	h := snapshotHeader{Version: version, Seq: seq, Stream: rec.stream, Hash: rec.hash()}
-	value, object, err := encodeSnapshot(h, l.session, state, l.o.BlobThreshold)
-	if err != nil {
-		return err
-	}
-	if err := l.keep.putSnapshot(ctx, snapshotKey(l.session, version), value, object); err != nil || l.s == nil {
-		return err
-	}
-	// A session that was deleted meanwhile must not leave a snapshot.
-	_, there, err := l.s.once(ctx, getRequest{Seq: rec.stream})
-	if err != nil || there {
-		return err
-	}
-	return l.s.DeleteSnapshots(ctx, l.session)
+	return l.backend.saveSnapshot(ctx, l.session, h, state)
 }
 
-// DeleteSnapshots deletes what is saved of a session, under any version of the fold, without a trace. It is no error if
-// there is nothing.
+// DeleteSnapshots deletes the snapshots of a session, of all versions of the fold, without a trace. If there are none
+// it returns nil.
 func (s *Store) DeleteSnapshots(ctx context.Context, session string) error {
 	if err := schemas.CheckSession(session); err != nil {
 		return fmt.Errorf("eventstore: %w", err)
@@ -184,7 +170,7 @@ func (s *Store) DeleteSnapshots(ctx context.Context, session string) error {
 			return err
 		}
 		for subject := range info.State.Subjects {
-			if err := s.deleteObject(ctx, snapshotObjectName(strings.TrimPrefix(subject, prefix))); err != nil {
+			if err := s.deleteObject(ctx, snapshotObjectName(strings.TrimPrefix(subject, prefix)), 0); err != nil {
 				return err
 			}
 			if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
@@ -199,8 +185,24 @@ func (s *Store) DeleteSnapshots(ctx context.Context, session string) error {
 	return nil
 }
 
-// putSnapshot stores a snapshot, after the part of it that is kept in the object store, if there is one. It tries once
-// only: the caller that saves waits for it, and there will be another.
+func (s *Store) saveSnapshot(ctx context.Context, session string, h snapshotHeader, state []byte) error {
+	value, object, err := encodeSnapshot(h, session, state, s.o.BlobThreshold)
+	if err != nil {
+		return err
+	}
+	if err := s.putSnapshot(ctx, snapshotKey(session, h.Version), value, object); err != nil {
+		return err
+	}
+	// A session that was deleted in the meantime must not leave a snapshot.
+	_, exists, err := s.once(ctx, getRequest{Seq: h.Stream})
+	if err != nil || exists {
+		return err
+	}
+	return s.DeleteSnapshots(ctx, session)
+}
+
+// putSnapshot stores a snapshot: first the object with its state, if there is one, then the value that names it. It
+// makes one attempt only: the caller waits for it, and there will be another snapshot.
 func (s *Store) putSnapshot(ctx context.Context, key string, value, object []byte) error {
 	return s.attempt(ctx, func(ctx context.Context) error {
 		if object != nil {
@@ -221,26 +223,26 @@ func (s *Store) putSnapshot(ctx context.Context, key string, value, object []byt
 	})
 }
 
-// record returns the message that has an event by going back from the head: every message names the one before it, and
-// the requested event is at the head or near it.
+// record returns the message that has an event. It goes back from the head, since every message names the one before
+// it: snapshots are of an event at the head or near it.
 func (l *Log) record(ctx context.Context, seq uint64) (record, error) {
-	head := l.headNow()
-	if seq == 0 || seq > head.seq {
-		return record{}, fmt.Errorf("the log ends at %d", head.seq)
+	head, stream := l.Stored()
+	if seq == 0 || seq > head {
+		return record{}, fmt.Errorf("the log ends at %d", head)
 	}
-	for stream := head.stream; ; {
-		rec, found, err := l.keep.at(ctx, l.session, stream)
+	for {
+		rec, found, err := l.backend.at(ctx, l.session, stream)
 		if err != nil {
 			return record{}, err
 		}
 		if !found {
-			return record{}, fmt.Errorf("%w: message %d of the stream is gone", ErrDamaged, stream)
+			return record{}, fmt.Errorf("%w: message %d of the stream does not exist", ErrDamaged, stream)
 		}
-		if rec.foreign(l.session) {
-			if rec, found, err = lastMember(ctx, l.keep, l.session, stream); err != nil || !found {
-				return record{}, errors.Join(err, fmt.Errorf("%w: no message before %d of the stream", ErrDamaged, stream))
-			}
+		end, err := endBefore(ctx, l.backend, l.session, rec)
+		if err != nil || !end.found {
+			return record{}, errors.Join(err, fmt.Errorf("%w: no message before %d of the stream", ErrDamaged, stream))
 		}
+		rec = end.last
 		first, last, err := rec.span(l.session)
 		if err != nil || first <= seq && seq <= last {
 			return rec, err

@@ -10,31 +10,31 @@ import (
 	"strconv"
 )
 
-// snapshotHeader is the first line of a snapshot's value; the state follows. It says at which event the state is, by
-// sequence, place in the stream and hash, so that a snapshot of another history is found out.
+// snapshotHeader is the first line of a snapshot's value; the state follows. It names the last event that the state
+// includes by sequence, place in the stream and hash, which no other history of the session has.
 type snapshotHeader struct {
 	Version int    `json:"version"` // of the fold
 	Seq     uint64 `json:"seq"`
 	Stream  uint64 `json:"streamSeq"`
 	Hash    string `json:"hash"`
 	Gzip    bool   `json:"gzip,omitempty"`
-	Object  string `json:"object,omitempty"` // where the state is in the object store, if it is not here
+	Object  string `json:"object,omitempty"` // name of the object with the state; "" if the state follows here
 	Digest  string `json:"digest"`           // SHA-256 of the state as stored
 }
 
-// maxState is the largest state that is saved and read, in bytes. It has the session's context, and besides the 32 MiB
-// that may wait in its queues.
+// maxState is the size in bytes of the largest state that is saved and read. A state has the session's context, and up
+// to 32 MiB of queued inputs.
 const maxState = 256 << 20
 
-// compressAbove is the size from which compressing a state pays.
+// compressAbove is the size in bytes from which compressing a state saves space.
 const compressAbove = 1 << 10
 
 func snapshotKey(session string, version int) string { return session + ".v" + strconv.Itoa(version) }
 
-// snapshotObjectName is the name of the object that has the state of a snapshot which is too large for its key.
+// snapshotObjectName is the name of the object with a state that is too large for its key.
 func snapshotObjectName(key string) string { return "snapshot." + key }
 
-// encodeSnapshot returns a snapshot's value and, if the state is above limit, what goes to the object store.
+// encodeSnapshot returns a snapshot's value and, if the state is larger than limit, the object with it.
 func encodeSnapshot(h snapshotHeader, session string, state []byte, limit int) (value, object []byte, err error) {
 	if len(state) > maxState {
 		return nil, nil, fmt.Errorf("state has %d bytes, more than %d", len(state), maxState)
@@ -63,7 +63,8 @@ func encodeSnapshot(h snapshotHeader, session string, state []byte, limit int) (
 	return append(value, state...), object, nil
 }
 
-// errNoHeader says of a value that it is no snapshot, as an answer of a NATS server is that somebody had sent there.
+// errNoHeader is the error of a value that is no snapshot, such as an answer of a NATS server that a client directed
+// there.
 var errNoHeader = errors.New("no header line")
 
 func decodeSnapshot(value []byte) (h snapshotHeader, stored []byte, err error) {
@@ -74,7 +75,7 @@ func decodeSnapshot(value []byte) (h snapshotHeader, stored []byte, err error) {
 	return h, stored, json.Unmarshal(line, &h)
 }
 
-// unpack returns the state out of what was stored of it.
+// unpack returns the state from its stored form.
 func (h snapshotHeader) unpack(stored []byte) ([]byte, error) {
 	if got := digestOf(stored); got != h.Digest {
 		return nil, fmt.Errorf("state has the SHA-256 %s instead of %s", got, h.Digest)
@@ -82,7 +83,7 @@ func (h snapshotHeader) unpack(stored []byte) ([]byte, error) {
 	if !h.Gzip {
 		return stored, nil
 	}
-	size, err := inflate(io.Discard, stored) // so that a few bytes do not take the memory of many
+	size, err := inflate(io.Discard, stored) // before allocating: a few bytes may inflate to many
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func (h snapshotHeader) unpack(stored []byte) ([]byte, error) {
 	return state.Bytes(), err
 }
 
-// inflate writes what was compressed, unless that is more than a state may have.
+// inflate writes the decompressed state. It fails if that is larger than maxState.
 func inflate(w io.Writer, stored []byte) (size int64, err error) {
 	r, err := gzip.NewReader(bytes.NewReader(stored))
 	if err != nil {

@@ -27,7 +27,7 @@ func TestNewWantsNoReconnectBuffer(t *testing.T) {
 }
 
 // Logs at rest hold no goroutine, subscription or timer.
-func TestRestIsFree(t *testing.T) {
+func TestLogAtRestHoldsNoResources(t *testing.T) {
 	s, js := newJetStream(t, eventstore.Options{})
 	mustAppend(t, open(t, s, "warm"), event("warm", 1, "a"))
 	goroutines, subs := runtime.NumGoroutine(), js.Conn().NumSubscriptions()
@@ -70,7 +70,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// Equal payloads of one writer are stored once, and no session has another one's.
+// Equal payloads of one writer are stored once. Sessions share no payloads.
 func TestBlobStoredOnce(t *testing.T) {
 	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})
@@ -88,7 +88,7 @@ func TestBlobStoredOnce(t *testing.T) {
 	}
 }
 
-// What the server refuses for another reason than a conflict is final and no conflict.
+// A refusal of the server for any other reason than a conflict is final, and is not a conflict.
 func TestRefusedByTheServer(t *testing.T) {
 	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})

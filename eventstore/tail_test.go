@@ -7,7 +7,7 @@ import (
 	"github.com/loopbus/loopbus/eventstore"
 )
 
-// A reader that knows where it was reads the tail only, and learns where the log ends now.
+// A reader that knows its place reads only the tail, and the new head of the log.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	s, _ := newJetStream(t, eventstore.Options{})
@@ -47,7 +47,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// Every event is found, whatever was written between, by others and into the log's own subject.
+// Every event is found, also with messages of other sessions and foreign messages in between.
 func TestSeek(t *testing.T) {
 	t.Parallel()
 	s, js := newJetStream(t, eventstore.Options{})

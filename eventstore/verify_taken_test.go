@@ -9,9 +9,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What a driver appends verifies: the arguments of a model's calls are in the log as the model wrote them, however that
-// is, in the stream or in the object store.
-func TestVerifyTakesTheArgumentsOfModels(t *testing.T) {
+// A log verifies with the arguments of a model's calls exactly as the model wrote them, whether they are stored in the
+// stream or in the object store.
+func TestVerifyAcceptsArgumentsAsModelsWroteThem(t *testing.T) {
 	t.Parallel()
 	s, _ := newJetStream(t, eventstore.Options{})
 	log := open(t, s, "s1")

@@ -336,7 +336,8 @@ func TestSnapshotNotTrusted(t *testing.T) {
 		want string
 	}{
 		{"another hash", func(d *damage) { d.rewriteSnapshot(`"hash":"`, `"hash":"00`) }, "with the hash 00"},
-		{"another place", func(d *damage) { d.rewriteSnapshot(`"streamSeq":2`, `"streamSeq":1`) }, "not where it says"},
+		{"another place", func(d *damage) { d.rewriteSnapshot(`"streamSeq":2`, `"streamSeq":1`) },
+			"not in the message that it names"},
 		{"place gone", func(d *damage) { d.rewriteSnapshot(`"streamSeq":2`, `"streamSeq":9`) }, "not in the log"},
 		{"beyond the head", func(d *damage) { d.rewriteSnapshot(`"seq":2`, `"seq":4`) }, "the log ends at 3"},
 		{"another version inside", func(d *damage) { d.rewriteSnapshot(`"version":1`, `"version":2`) }, "version 2"},

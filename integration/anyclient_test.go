@@ -19,7 +19,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// gated is a model whose calls wait to be let on, unless they are cancelled.
+// gated is a model whose calls wait until the test releases them or they are cancelled.
 type gated struct {
 	driver.Model
 	gate chan struct{}
@@ -44,16 +44,16 @@ func (g gated) open(t *testing.T) {
 	}
 }
 
-// liveView is what a client that speaks plain NATS sees of a session.
+// liveView is the view of a session that a client has with plain NATS.
 type liveView struct {
 	*textClient
 	events  []frame // each with its attributes as headers
-	unseen  []frame // the newest of them, which the test has not looked at
+	unseen  []frame // the newest events, which the test has not read yet
 	updates []frame
-	acks    map[string]string // by the subject they came to
+	acks    map[string]string // by reply subject
 }
 
-// see reads on until something that it read is what the test waits for: an event, an update or an acknowledgement.
+// see reads messages until the test has the event, update or acknowledgement that it waits for.
 func (l *liveView) see(last func(f frame) bool) frame {
 	l.t.Helper()
 	for {
@@ -81,11 +81,11 @@ func (l *liveView) see(last func(f frame) bool) frame {
 	}
 }
 
-// split takes a commit apart as docs/protocol.md says.
+// split splits a commit into its events as docs/protocol.md describes.
 func (l *liveView) split(commit frame) (events []frame) {
 	l.t.Helper()
 	if got := commit.get("Content-Type"); got != "application/cloudevents-batch+json" {
-		l.t.Fatalf("a message of the type %q on %s", got, commit.subject)
+		l.t.Fatalf("unexpected message of type %q on %s", got, commit.subject)
 	}
 	var batch []map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(commit.payload), &batch); err != nil {
@@ -119,14 +119,14 @@ func (l *liveView) split(commit frame) (events []frame) {
 	return events
 }
 
-// spanOf is the header of a commit of these events.
+// spanOf returns the header of a commit with these events.
 func spanOf(events []frame) string {
 	_, first, _ := strings.Cut(events[0].get("id"), "/")
 	_, last, _ := strings.Cut(events[len(events)-1].get("id"), "/")
 	return "v2 " + first + "-" + last
 }
 
-// event waits for an event of a type whose payload holds a text.
+// event waits for an event of a type whose payload contains a text.
 func (l *liveView) event(name, text string) frame {
 	l.t.Helper()
 	return l.see(func(f frame) bool {
@@ -142,7 +142,7 @@ func watchText(t *testing.T, s *system.System, session string) *liveView {
 	return l
 }
 
-// acknowledged waits for the acknowledgements of commands and checks them against what a stream answers.
+// acknowledged waits for the acknowledgements of commands and checks that the stream has sent them.
 func (l *liveView) acknowledged(replies ...string) {
 	l.t.Helper()
 	for _, reply := range replies {
@@ -159,8 +159,8 @@ func (l *liveView) acknowledged(replies ...string) {
 	}
 }
 
-// A conversation by hand: prompt, steer and follow_up as plain text, then an abort, each with the acknowledgement of
-// the stream as a reply.
+// A client without a library has a conversation: it sends prompt, steer and follow_up as plain text, then an abort, and
+// receives the acknowledgement of the stream for each.
 func TestAnyClient(t *testing.T) {
 	t.Parallel()
 	model, err := scripted.NewScripts(scripted.Options{ChunkSize: 4, ChunkDelay: 20 * time.Millisecond}, scripted.Script{
@@ -197,16 +197,16 @@ func TestAnyClient(t *testing.T) {
 	log := s.LogOf(t, "s1")
 	want := []string{"list the files", "only Go files", "and count them", "again"}
 	if d := cmp.Diff(want, system.Said(log)); d != "" {
-		t.Errorf("the model was told (-want +got):\n%s", d)
+		t.Errorf("user messages (-want +got):\n%s", d)
 	}
 	if got := system.Replied(log); !slices.Equal(got[:3], []string{"I shall look.", "Only a.go.", "That is one."}) {
-		t.Errorf("the model said %q", got)
+		t.Errorf("replies %q", got)
 	}
 	checkLive(t, l, log)
 	s.EmptyInbox(t)
 }
 
-// checkLive holds what was seen on the wire against the log: every event once, in order, with its attributes.
+// checkLive compares the live messages with the log: every event once, in order, with its attributes.
 func checkLive(t *testing.T, l *liveView, log []schemas.Event) {
 	t.Helper()
 	if len(l.events) != len(log) {
@@ -238,7 +238,7 @@ func checkLive(t *testing.T, l *liveView, log []schemas.Event) {
 	}
 }
 
-// Every form a command may have, and the forms of a client that sends twice.
+// A command works in every documented form, and so do the forms of a client that sends a command twice.
 func TestAnyClientForms(t *testing.T) {
 	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
@@ -247,7 +247,7 @@ func TestAnyClientForms(t *testing.T) {
 		name    string
 		payload string
 		headers []string
-		command string // id it must have, if it is the client's
+		command string // id that the command must have, if the client sets it
 	}{
 		{"plain text", "list the files", nil, ""},
 		{"bare JSON", `{"text":"list the files"}`, nil, ""},
@@ -273,17 +273,17 @@ func TestAnyClientForms(t *testing.T) {
 				}
 				sent = append(sent, reply)
 				if c.command == "" {
-					break // without an id, two are two
+					break // without an id, the stream stores two commands
 				}
 			}
-			end := l.event("agent_end", "no_tool_calls") // before the acknowledgements: the run may be over before them
+			end := l.event("agent_end", "no_tool_calls") // before the acknowledgements: the run may end first
 			l.acknowledged(sent...)
 			if got := end.get("correlationid"); c.command != "" && got != c.command {
 				t.Errorf("the run belongs to command %q, want %q", got, c.command)
 			}
 			s.EmptyInbox(t)
 			if got := system.Said(s.LogOf(t, session)); !slices.Equal(got, []string{"list the files"}) {
-				t.Errorf("the model was told %q", got)
+				t.Errorf("user messages %q", got)
 			}
 		})
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// Whatever is no command is refused with the reason, in the log and among the dead letters, and changes nothing.
+// An invalid command is rejected with the reason, in the log and as a dead letter, and changes nothing.
 func TestBadInputIsRefused(t *testing.T) {
 	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
@@ -68,7 +68,7 @@ func TestBadInputIsRefused(t *testing.T) {
 			})
 			got := log[0].Data.(*schemas.CommandRejected)
 			if got.Code != c.code || got.Reason == "" || got.StreamSeq != ack.Sequence || got.CommandID == "" {
-				t.Errorf("refused with %+v, want code %s and message %d", got, c.code, ack.Sequence)
+				t.Errorf("rejected with %+v, want code %s and message %d", got, c.code, ack.Sequence)
 			}
 			refused(t, s, session, 1)
 			reason := lastDead(t, s, session).Header.Get(schemas.HeaderDeadReason)
@@ -87,7 +87,7 @@ func letters(r rune) rune {
 	return '-'
 }
 
-// A session that cannot exist has no log to say it in.
+// A command to an illegal session id is only a dead letter, because no log can have the rejection.
 func TestIllegalSessionsAreDeadLetters(t *testing.T) {
 	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: &rehearsal.Model{}})
@@ -109,14 +109,14 @@ func TestIllegalSessionsAreDeadLetters(t *testing.T) {
 	healthy(t, s, "good")
 }
 
-// refused waits until the inbox is empty and wants the session to have n refusals in its log and as dead letters, and
-// nothing else.
+// refused waits until the inbox is empty and checks that the session has n rejections in its log and n dead letters,
+// and no other events.
 func refused(t *testing.T, s *system.System, session string, n int) {
 	t.Helper()
 	s.EmptyInbox(t)
 	log := s.LogOf(t, session)
 	if got := len(system.DataOf[*schemas.CommandRejected](log)); got != n || len(log) != n {
-		t.Errorf("session %s: %d refusals among %d events, want %d and nothing else", session, got, len(log), n)
+		t.Errorf("session %s: %d rejections among %d events, want %d and no other events", session, got, len(log), n)
 	}
 	if got := s.Messages(t, schemas.StreamDead, s.Client.Subjects().Dead(schemas.StreamCommands,
 		session)); got != uint64(n) {
@@ -133,12 +133,12 @@ func refused(t *testing.T, s *system.System, session string, n int) {
 	}
 }
 
-// healthy runs a good prompt in a session without a run so far, and verifies its log.
+// healthy runs a valid prompt in a session that has had no run, and verifies its log.
 func healthy(t *testing.T, s *system.System, session string) {
 	t.Helper()
 	log := s.Prompted(t, session, "ls", 1)
 	if got := system.Reasons(log); !slices.Equal(got, []schemas.TerminationReason{schemas.EndNoToolCalls}) {
-		t.Errorf("session %s: the good prompt ended with %v", session, got)
+		t.Errorf("session %s: the valid prompt ended with %v", session, got)
 	}
 	s.EmptyInbox(t)
 	s.Verify(t, session)
@@ -157,7 +157,7 @@ func lastDead(t *testing.T, s *system.System, session string) *nats.Msg {
 	return &nats.Msg{Header: msg.Header, Data: msg.Data}
 }
 
-// panicking is a model that panics where the last user asks it to.
+// panicking is a model that panics if the last user message asks for it.
 type panicking struct{ driver.Model }
 
 func (p panicking) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
@@ -207,8 +207,8 @@ func TestPanicOfAToolIsItsResult(t *testing.T) {
 	s.Verify(t, "s1")
 }
 
-// A model may write arguments that readers take differently, or hardly. Each call has its result, the run goes on, and
-// the log verifies.
+// A model may write arguments that JSON parsers read differently, or barely accept. Each call has its result, the run
+// continues, and the log verifies.
 func TestOddArgumentsAreStoredAndVerify(t *testing.T) {
 	t.Parallel()
 	nested := func(levels int) string {

@@ -11,8 +11,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// BenchmarkModelOnTheBus measures tool turns with the model behind the bus, served on connections of its own, and with
-// the model in the runner, in turn.
+// BenchmarkModelOnTheBus measures tool turns, alternately with the model behind the bus, served on separate
+// connections, and with the model in the runner.
 func BenchmarkModelOnTheBus(b *testing.B) {
 	for _, sessions := range []int{1, 64} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) { benchmarkModelOnTheBus(b, sessions) })

@@ -18,8 +18,7 @@ import (
 )
 
 // BenchmarkFirstEvent measures from the acknowledgement of a prompt to the arrival of the first event of its new
-// session at a subscriber of the live subject. The floor is one JetStream publish with the delivery of what it
-// published.
+// session at a subscriber of the live subject. The floor is one JetStream publish and the delivery of its message.
 func BenchmarkFirstEvent(b *testing.B) {
 	server := system.StartServer(b, false)
 	s := system.Start(b, server.ClientURL(), system.Options{Model: toolTurns(b, 0)})
@@ -42,7 +41,7 @@ func BenchmarkFirstEvent(b *testing.B) {
 			b.Fatal(err)
 		}
 		start := time.Now()
-		for m := range live { // what is still coming of the run before does not count
+		for m := range live { // drops events of the last run that arrive late
 			if m.Subject == s.Client.Subjects().LiveEvent(session) {
 				break
 			}
@@ -56,7 +55,7 @@ func BenchmarkFirstEvent(b *testing.B) {
 	b.ReportMetric(float64(median(ours))/float64(median(least)), "×floor-time")
 }
 
-// publishAndDeliver returns a function that measures one JetStream publish with the delivery of what it published.
+// publishAndDeliver returns a function that measures one JetStream publish and the delivery of its message.
 func publishAndDeliver(b *testing.B, js jetstream.JetStream) func() time.Duration {
 	ctx := b.Context()
 	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "FIRST", Subjects: []string{"first.*"}}); err != nil {
@@ -87,8 +86,8 @@ func median(all []time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// BenchmarkReplay reads one session of 200 events out of a stream with ever more of others: the time must follow the
-// session, not the stream.
+// BenchmarkReplay reads one session of 200 events from streams with more and more events of other sessions: the time
+// must depend on the length of the session, not of the stream.
 func BenchmarkReplay(b *testing.B) {
 	server := system.StartServer(b, false)
 	c := system.Connect(b, server.ClientURL(), "replay")
@@ -155,14 +154,14 @@ func writeSessions(b *testing.B, store *eventstore.Store, from, to, events int) 
 	}
 }
 
-// TestALogGrowsWithWhatIsSaid holds the promise that a turn with n deltas stores O(n) bytes: what a reply of fifty
-// thousand characters in two thousand deltas stores is its text once in the log, twice in the updates (the deltas, and
-// text_end with all of it), which come at most every 25 ms, and what surrounds them.
+// TestALogGrowsWithWhatIsSaid checks the promise that a turn with n deltas stores O(n) bytes. A reply of fifty thousand
+// characters in two thousand deltas stores its text once in the log and twice in the updates (in the deltas, and
+// completely in text_end), and some bytes for each event and update. An update is published at most every 25 ms.
 func TestALogGrowsWithWhatIsSaid(t *testing.T) {
 	t.Parallel()
 	const (
 		characters = 50_000
-		around     = 2_000 // bytes that an event or update may have besides its text
+		around     = 2_000 // bytes that an event or update may have in addition to its text
 		interval   = 25 * time.Millisecond
 	)
 	text := strings.Repeat("word ", characters/5)
@@ -186,7 +185,7 @@ func TestALogGrowsWithWhatIsSaid(t *testing.T) {
 		t.Errorf("%d updates in %s, more than %d", updates.Msgs, elapsed, most)
 	}
 	if updates.Msgs < 3 {
-		t.Errorf("only %d updates: nothing was streamed", updates.Msgs)
+		t.Errorf("only %d updates: the reply was not streamed", updates.Msgs)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 const turnsPerRun = 20
 
-// toolTurns is a model that calls echo in every turn of a run but the last.
+// toolTurns is a model that calls echo in every turn of a run except the last.
 func toolTurns(tb testing.TB, turns int) driver.Model {
 	var responses []scripted.Response
 	for range turns {
@@ -42,7 +42,7 @@ func BenchmarkToolTurn(b *testing.B) {
 	}
 }
 
-// rounds is how often floor and loopbus take turns, so that a drift of the machine meets both.
+// rounds is how often floor and loopbus alternate, so that a drift of the machine affects both.
 const rounds = 4
 
 func benchmarkToolTurn(b *testing.B, syncAlways bool, sessions int) {
@@ -86,10 +86,10 @@ func report(b *testing.B, turns float64, ours, floor took, sessions int) {
 	b.ReportMetric(float64(floor.wall)/float64(ours.wall), "×floor-throughput")
 }
 
-// took is the time that something took, by the clock and of the processor.
+// took is elapsed time and processor time.
 type took struct{ wall, processor time.Duration }
 
-// add runs f once per session, all at once, and adds the time until all have ended.
+// add runs f once per session, all concurrently, and adds the time until all have ended.
 func (t *took) add(sessions int, f func(i int)) {
 	var wg sync.WaitGroup
 	start, spent := time.Now(), system.Spent()

@@ -14,14 +14,14 @@ import (
 )
 
 var (
-	// named is a first word that can only be a name.
+	// named matches a first word that can only be an identifier.
 	named = regexp.MustCompile(`^[A-Za-z]*[a-z][A-Z]\w*$`)
-	// linked is a link to something of the package, or to a member of it. What is all capitals is a text of its own.
+	// linked matches a doc link to an identifier of the package or to a member of one. Words in capitals are not links.
 	linked = regexp.MustCompile(`\[([A-Z]\w*(?:\.[A-Z]\w*)?)\](?:[^(\[]|$)`)
 )
 
-// TestCommentsNameWhatIsThere wants a declaration's comment to begin with its name, where it begins with a name, and
-// links to lead somewhere. Names change, and nothing else looks at these.
+// TestCommentsNameWhatIsThere checks that a doc comment that begins with an identifier begins with the one it
+// documents, and that doc links resolve. No other tool notices a comment that a rename left behind.
 func TestCommentsNameWhatIsThere(t *testing.T) {
 	t.Parallel()
 	dirs := map[string][]string{}
@@ -29,7 +29,7 @@ func TestCommentsNameWhatIsThere(t *testing.T) {
 		dirs[path.Dir(name)] = append(dirs[path.Dir(name)], name)
 	}
 	if len(dirs) < 100 {
-		t.Fatalf("%d packages: this test does not see what it looks for", len(dirs))
+		t.Fatalf("found only %d packages", len(dirs))
 	}
 	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
 		set := token.NewFileSet()
@@ -47,13 +47,13 @@ func TestCommentsNameWhatIsThere(t *testing.T) {
 	}
 }
 
-// mistake is a comment that names what is not there.
+// mistake is a comment with a wrong name or link.
 type mistake struct {
 	at   token.Pos
 	what string
 }
 
-// misnamed finds the mistakes in the files of a directory.
+// misnamed returns the mistakes in the files of a directory.
 func misnamed(files []*ast.File) (found []mistake) {
 	there := map[string]bool{}
 	for _, file := range files {

@@ -12,8 +12,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The wall clock of a run goes on while nobody runs: a run that waits for a tool, whose runner has long stopped, is
-// ended by the runner that is there when its time is up.
+// The deadline of a run holds although its runner has stopped: a later runner ends the run, which waits for a tool,
+// when the deadline has passed.
 func TestTheDeadlineOfARunOutlivesItsRunner(t *testing.T) {
 	t.Parallel()
 	const timeout = 2500 * time.Millisecond
@@ -43,7 +43,7 @@ func TestTheDeadlineOfARunOutlivesItsRunner(t *testing.T) {
 	}
 }
 
-// announce has a tool that nobody serves.
+// announce announces a tool that no worker serves.
 func announce(t *testing.T, s *system.System, tool string) {
 	t.Helper()
 	a := schemas.ToolAnnouncement{ToolDefinition: schemas.ToolDefinition{Name: tool}, Worker: "ghost",
@@ -61,7 +61,7 @@ func announce(t *testing.T, s *system.System, tool string) {
 	}
 }
 
-// untilTimer waits until the session's timer is stored: it is set concurrently with the run.
+// untilTimer waits until the session's timer is stored. The runner sets it concurrently with the run.
 func untilTimer(t *testing.T, s *system.System, session string) {
 	t.Helper()
 	for end := time.Now().Add(system.Deadline); time.Now().Before(end); {
@@ -69,5 +69,5 @@ func untilTimer(t *testing.T, s *system.System, session string) {
 			return
 		}
 	}
-	t.Fatal("no timer was set")
+	t.Fatal("the session's timer was not set")
 }

@@ -1,3 +1,3 @@
-// Package integration holds the tests and benchmarks of the whole system: what only shows when the parts are together.
-// It has no code of its own for others to use; what its tests have in common is in integration/internal.
+// Package integration has the tests and benchmarks of the whole system, for behaviour that the tests of a single
+// package cannot show. It exports nothing; code that several test packages share is in integration/internal.
 package integration

@@ -16,7 +16,7 @@ import (
 	"unicode"
 )
 
-// documents are the Markdown files of the repository that people read, by path from its root, with their texts.
+// documents returns the texts of the repository's Markdown files for readers, by path from its root.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -49,7 +49,7 @@ var (
 	fence        = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
 )
 
-// TestLinksInDocumentsLead checks that the file and the heading of every link within the repository are there.
+// TestLinksInDocumentsLead checks that the file and the heading of every link within the repository exist.
 func TestLinksInDocumentsLead(t *testing.T) {
 	t.Parallel()
 	all := documents(t)
@@ -68,7 +68,7 @@ func TestLinksInDocumentsLead(t *testing.T) {
 			if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(target))); err != nil {
 				t.Errorf("%s links %s: %v", name, m[1], err)
 			} else if linked, ok := all[target]; ok && anchor != "" && !anchors(linked)[anchor] {
-				t.Errorf("%s links %s: there is no such heading", name, m[1])
+				t.Errorf("%s links %s, but the document has no such heading", name, m[1])
 			}
 		}
 	}
@@ -77,8 +77,8 @@ func TestLinksInDocumentsLead(t *testing.T) {
 	}
 }
 
-// TestLinksOfTheIndexesAreComplete checks that docs/README.md leads to every document, and that of the decisions to
-// every decision.
+// TestLinksOfTheIndexesAreComplete checks that docs/README.md links every document, and docs/decisions/README.md every
+// decision.
 func TestLinksOfTheIndexesAreComplete(t *testing.T) {
 	t.Parallel()
 	all := documents(t)
@@ -96,7 +96,7 @@ func TestLinksOfTheIndexesAreComplete(t *testing.T) {
 	}
 }
 
-// anchors are the fragments of a document's headings, as code hosts make them.
+// anchors returns the fragments of a document's headings, as code hosts generate them.
 func anchors(text string) map[string]bool {
 	all := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
@@ -120,11 +120,11 @@ var (
 	namedTest  = regexp.MustCompile("`((?:Test|Benchmark|Fuzz)[A-Z][A-Za-z0-9]*)`")
 )
 
-// notYetThere are folders that a document has its reader make.
+// notYetThere are folders that readers create when they follow a document.
 var notYetThere = map[string]bool{"./mytool": true}
 
-// TestCommandsInDocumentsExist checks that the packages and tests that documents have people run are there. Decisions
-// and the changelog are of their day.
+// TestCommandsInDocumentsExist checks that the packages and tests in the commands of documents exist. It skips
+// decisions and the changelog, which describe past versions.
 func TestCommandsInDocumentsExist(t *testing.T) {
 	t.Parallel()
 	everywhere := testsOf(t, "..", true)
@@ -143,20 +143,20 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 				commands++
 				info, err := os.Stat(filepath.Join("..", filepath.FromSlash(folder)))
 				if err != nil || !info.IsDir() {
-					t.Errorf("%s has %q: there is no package %s", name, command, m[1])
+					t.Errorf("%s has %q, but package %s does not exist", name, command, m[1])
 					continue
 				}
 				maps.Copy(tests, testsOf(t, filepath.Join("..", filepath.FromSlash(folder)), below))
 			}
 			for _, m := range goSelected.FindAllStringSubmatch(command, -1) {
 				if m[2] != "xxx" && len(tests) > 0 && !selects(m[1], m[2], tests) {
-					t.Errorf("%s has %q: no %s test matches %s", name, command, m[1], m[2])
+					t.Errorf("%s has %q, but no %s test matches %s", name, command, m[1], m[2])
 				}
 			}
 		}
 		for _, m := range namedTest.FindAllStringSubmatch(text, -1) {
 			if !everywhere[m[1]] {
-				t.Errorf("%s names %s: there is no such test", name, m[1])
+				t.Errorf("%s names %s, but no test has this name", name, m[1])
 			}
 		}
 	}
@@ -165,11 +165,11 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 	}
 }
 
-// namedFlag is a flag of a program as documents name it: in backquotes, and with an ellipsis for all that begin so.
+// namedFlag matches a flag in a document: in backquotes, with an ellipsis for all flags with this prefix.
 var namedFlag = regexp.MustCompile("`--([a-z][a-z0-9-]*)")
 
-// TestFlagsInDocumentsExist checks them by the list of settings that the programs are held to. Every program has those
-// of always.
+// TestFlagsInDocumentsExist checks that every flag in a document is in the list of settings with which the programs are
+// tested, or in always: every program has those.
 func TestFlagsInDocumentsExist(t *testing.T) {
 	t.Parallel()
 	settings, err := os.ReadFile(filepath.Join("..", "cmd", "internal", "cli", "settings.txt"))
@@ -207,7 +207,8 @@ func selects(flag, pattern string, tests map[string]bool) bool {
 	return false
 }
 
-// testsOf are the names of the tests, benchmarks and fuzz tests of a folder, and of all below it where below is set.
+// testsOf returns the names of the tests, benchmarks and fuzz tests of a folder, and of all folders below it if below
+// is set.
 func testsOf(t *testing.T, folder string, below bool) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}

@@ -14,10 +14,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// floor is the least JetStream work a tool turn needs, written on nats.go alone: the turn's eight events appended in
-// three commits, one after the other, with the sequence check, the call published, consumed and acknowledged, the
-// result published and consumed. Its messages are as big as ours, its connections are as ours: one for the runner, one
-// for the tools.
+// floor does the minimum JetStream work of a tool turn with nats.go alone: it appends the turn's eight events in three
+// commits, one after the other, with the sequence check; publishes, consumes and acknowledges the call; and publishes
+// and consumes the result. Its messages are as large as those of loopbus, and like loopbus it has one connection for
+// the runner and one for the tools.
 type floor struct {
 	runner, tools jetstream.JetStream
 	waiting       sync.Map // session -> chan struct{}
@@ -31,7 +31,7 @@ func startFloor(tb testing.TB, server *embedded.Server) *floor {
 	f := &floor{runner: connectFloor(tb, server), tools: connectFloor(tb, server)}
 	f.commits, f.call, f.result = floorMessages(tb)
 	tb.Cleanup(f.handling.Wait)
-	ctx := context.WithoutCancel(tb.Context()) // the last answers are still being acknowledged at the end
+	ctx := context.WithoutCancel(tb.Context()) // at the end of the test the last answers are not acknowledged yet
 	for name, c := range map[string]jetstream.StreamConfig{
 		"FLOOR_EVT":  {Subjects: []string{"floor.evt.*"}},
 		"FLOOR_TOOL": {Subjects: []string{"floor.tool.*"}, Retention: jetstream.WorkQueuePolicy},
@@ -71,7 +71,7 @@ func connectFloor(tb testing.TB, server *embedded.Server) jetstream.JetStream {
 	return js
 }
 
-// consume handles each message in a goroutine of its own, as a worker with enough slots does.
+// consume handles each message in a new goroutine, as a worker with enough slots does.
 func (f *floor) consume(tb testing.TB, js jetstream.JetStream, stream string, handle func(jetstream.Msg)) {
 	tb.Helper()
 	c, err := js.CreateConsumer(tb.Context(), stream,
@@ -86,7 +86,7 @@ func (f *floor) consume(tb testing.TB, js jetstream.JetStream, stream string, ha
 	tb.Cleanup(cc.Stop)
 }
 
-// run plays tool turns of one session.
+// run does the work of some tool turns of one session.
 func (f *floor) run(tb testing.TB, session string, turns int) {
 	done := make(chan struct{}, 1)
 	f.waiting.Store(session, done)
@@ -118,7 +118,7 @@ func (f *floor) append(tb testing.TB, session string, commits []*nats.Msg, last 
 	return last
 }
 
-// floorMessages are messages like those of a tool turn of loopbus.
+// floorMessages are messages of the same sizes as those of a tool turn of loopbus.
 func floorMessages(tb testing.TB) (commits []*nats.Msg, call, result []byte) {
 	args := json.RawMessage(`{"v":"x"}`)
 	reply := &schemas.AssistantMessage{

@@ -14,9 +14,9 @@ import (
 
 const modulePath = "github.com/loopbus/loopbus"
 
-// An importRule says what the packages below a folder may import beyond the standard library and their own folder: of
-// this module the folders named in ours, of others the modules and packages that begin with one of others. The longest
-// folder that matches a package has its rule.
+// An importRule lists what the packages below a folder may import in addition to the standard library and their own
+// folder: ours are folders of this module, others are prefixes of other modules and packages. The rule with the longest
+// matching folder applies to a package.
 type importRule struct {
 	folder string
 	ours   []string
@@ -33,11 +33,11 @@ var (
 	goCmp      = "github.com/google/go-cmp/cmp"
 )
 
-// loopInternals are what the packages around the loop share and nobody else may import.
+// loopInternals are packages that only the packages around the loop may import.
 var loopInternals = []string{"loop/internal/panics", "loop/internal/background"}
 
-// importRules is the import table. It is about packages, not about their tests, which may bring together what they
-// need. A package that no rule is for fails the test: a new folder needs a decision.
+// importRules is the import table. It does not restrict tests. A package without a rule fails the test: a new folder
+// needs a decision.
 var importRules = []importRule{
 	{"schemas", nil, []string{"github.com/santhosh-tekuri/jsonschema/v5"}},
 	{"schemas/casetest", nil, nil},
@@ -95,7 +95,7 @@ var importRules = []importRule{
 	{"tools/mcp", []string{"schemas", "tools"}, []string{"github.com/modelcontextprotocol/go-sdk"}},
 	{"tools/worker", []string{"schemas", "tools", "bus/dial", "bus/natsio", "bus/pubsub", "bus/labels"},
 		[]string{natsClient, watermill, prometheus}},
-	// Of OpenAI's SDK not its first package: the types of all services would come along (decision 92).
+	// Not the root package of OpenAI's SDK: it would link the types of all services (decision 92).
 	{"providers", []string{"schemas"}, []string{"github.com/anthropics/anthropic-sdk-go",
 		"github.com/openai/openai-go/v3/option", "github.com/openai/openai-go/v3/packages/param",
 		"github.com/openai/openai-go/v3/responses",
@@ -113,12 +113,13 @@ var importRules = []importRule{
 		[]string{natsClient, watermill, "golang.org/x/sys/unix"}},
 }
 
-// pureImports is all that the loop may know of the standard library. Of time it uses values that events bring; that it
-// does not ask for the time is the business of TestLoopAsksNothing.
+// pureImports are the packages of the standard library that the loop may import. It uses time only for values in
+// events;
+// TestLoopAsksNothing checks that it does not read the clock.
 var pureImports = []string{"bytes", "cmp", "crypto/sha256", "encoding/base64", "encoding/binary", "encoding/json",
 	"errors", "fmt", "maps", "math", "slices", "strconv", "strings", "time", "unicode/utf16", "unicode/utf8"}
 
-// goPackage is what go list tells of a package.
+// goPackage has the fields of go list's output that the tests use.
 type goPackage struct {
 	ImportPath string
 	Dir        string
@@ -132,7 +133,7 @@ func TestImportTable(t *testing.T) {
 		folder := folderOf(p.ImportPath)
 		rule, ok := ruleOf(folder)
 		if !ok {
-			t.Errorf("package %s: no rule says what it may import", folder)
+			t.Errorf("package %s has no import rule", folder)
 			continue
 		}
 		for _, path := range p.Imports {
@@ -155,7 +156,7 @@ func TestLoopImportsNothingImpure(t *testing.T) {
 	}
 }
 
-// withServer are the folders that may have a NATS server in them. Programs that use any other package link none.
+// withServer are the folders whose packages may link a NATS server. No other package links it.
 var withServer = []string{"bus/embedded", "bus/bustest", "cmd", "integration"}
 
 func TestNoServerIsLinked(t *testing.T) {
@@ -175,11 +176,11 @@ func TestNoServerIsLinked(t *testing.T) {
 	}
 }
 
-// largeRooms are packages that have more than twenty files, with the number they may have (decision 76).
+// largeRooms are the packages with more than twenty files, with their maximum (decision 76).
 var largeRooms = map[string]int{"schemas": 53}
 
-// TestRoomsAreSmall holds that a package can be seen whole: twenty files at most beside its tests, and none whose name
-// only puts the package's before another word.
+// TestRoomsAreSmall keeps packages small enough to be overlooked at once: at most twenty files without tests, and no
+// file whose name repeats that of the package.
 func TestRoomsAreSmall(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
@@ -243,7 +244,7 @@ func TestRulesSeeWhatIsForbidden(t *testing.T) {
 	}
 }
 
-// packages lists the module's packages as go list sees them.
+// packages returns the module's packages, from go list.
 func packages(t *testing.T, patterns ...string) []goPackage {
 	t.Helper()
 	if len(patterns) == 0 {
@@ -271,12 +272,12 @@ func packages(t *testing.T, patterns ...string) []goPackage {
 		all = append(all, p)
 	}
 	if len(all) == 0 {
-		t.Fatal("go list: no package")
+		t.Fatal("go list returned no package")
 	}
 	return all
 }
 
-// folderOf is a package's place in the module, "" for a package of another.
+// folderOf returns a package's folder in the module; "" for packages of other modules.
 func folderOf(path string) string {
 	folder, ok := strings.CutPrefix(path, modulePath+"/")
 	if !ok {
@@ -306,9 +307,9 @@ func (r importRule) allows(path string) bool {
 	return slices.ContainsFunc(r.others, func(other string) bool { return below(path, other) })
 }
 
-// allowsPart reports whether a rule allows a part of a folder with a rule of its own: schemas includes
-// schemas/toolargs, but a package that is allowed the loop is not thereby allowed its driver, unless it connects
-// everything.
+// allowsPart reports whether a rule for a folder also allows a folder below it that has a separate rule: schemas
+// includes schemas/toolargs, but a package that may import loop may not import loop/driver, unless its rule allows all
+// packages.
 func allowsPart(r importRule, part string) bool {
 	connects := r.folder == "cmd" || r.folder == "cmd/wiring" || r.folder == "integration"
 	return slices.ContainsFunc(r.ours, func(folder string) bool {
@@ -316,7 +317,7 @@ func allowsPart(r importRule, part string) bool {
 	})
 }
 
-// below reports whether path is root or lies below it.
+// below reports whether path is root or is below it.
 func below(path, root string) bool {
 	return path == root || strings.HasPrefix(path, root+"/")
 }

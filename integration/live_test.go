@@ -20,14 +20,14 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// seen is what a viewer saw: the log, and the updates of each event in their order.
+// seen is what a viewer has received: the log, and the updates of each event in their order.
 type seen struct {
-	pending []schemas.Event // of the newest commit, not taken yet
+	pending []schemas.Event // of the newest commit, not returned yet
 	events  []schemas.Event
 	updates []schemas.Update
 }
 
-// fill is a tool that shows its progress.
+// fill is a tool that sends partial results.
 var fill = tools.Tool{
 	ToolDefinition: schemas.ToolDefinition{Name: "fill"},
 	Execute: func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
@@ -38,7 +38,7 @@ var fill = tools.Tool{
 	},
 }
 
-// startTalker has a model that streams for a while and shows its tools' progress.
+// startTalker starts a system whose model streams for some time and whose tools send partial results.
 func startTalker(t *testing.T) *system.System {
 	t.Helper()
 	calls := schemas.ToolCall{Name: "fill", Arguments: json.RawMessage(`{}`)}
@@ -57,7 +57,7 @@ func startTalker(t *testing.T) *system.System {
 		UpdateInterval: 10 * time.Millisecond})
 }
 
-// tap is one subscription to everything live of a session: messages as they arrive.
+// tap is one subscription to all live messages of a session, in the order of arrival.
 func tap(t *testing.T, c *bus.Conn, session string) <-chan *nats.Msg {
 	t.Helper()
 	messages := make(chan *nats.Msg, 4096)
@@ -72,7 +72,7 @@ func tap(t *testing.T, c *bus.Conn, session string) <-chan *nats.Msg {
 	return messages
 }
 
-// take reads the next message of a tap into what was seen, and returns the event if it is one.
+// take reads the next message of a tap into seen, and returns the event if it is one.
 func (v *seen) take(t *testing.T, messages <-chan *nats.Msg) *schemas.Event {
 	t.Helper()
 	if len(v.pending) > 0 {
@@ -95,20 +95,19 @@ func (v *seen) take(t *testing.T, messages <-chan *nats.Msg) *schemas.Event {
 		v.pending = events
 		return v.next()
 	case <-time.After(system.Deadline):
-		t.Fatalf("nothing more came after %v", system.TypesOf(v.events))
+		t.Fatalf("no message arrived after %v", system.TypesOf(v.events))
 	}
 	return nil
 }
 
-// next takes the next event of the newest commit.
+// next returns the next event of the newest commit.
 func (v *seen) next() *schemas.Event {
 	e := v.pending[0]
 	v.pending, v.events = v.pending[1:], append(v.events, e)
 	return &e
 }
 
-// On one subscription no update comes before the event it belongs to, none of a message after its end, and the commands
-// that come meanwhile do not mix them up.
+// On one subscription, updates of a message arrive after its start and before its end, also while commands arrive.
 func TestUpdatesKeepTheirPlace(t *testing.T) {
 	t.Parallel()
 	s := startTalker(t)
@@ -144,12 +143,13 @@ func TestUpdatesKeepTheirPlace(t *testing.T) {
 	checkDeltas(t, v)
 }
 
-// checkPlace wants an update to follow the start it names, and to precede the end of what it belongs to.
+// checkPlace checks that an update arrives after the start event that it names, and before the end of the message or
+// call.
 func checkPlace(t *testing.T, u schemas.Update, starts map[uint64]schemas.Event, over map[string]bool) {
 	t.Helper()
 	start, ok := starts[u.Event]
 	if !ok {
-		t.Errorf("update %s came before its event", u.ID())
+		t.Errorf("update %s arrived before its event", u.ID())
 		return
 	}
 	switch d := u.Data.(type) {
@@ -159,7 +159,7 @@ func checkPlace(t *testing.T, u schemas.Update, starts map[uint64]schemas.Event,
 			t.Errorf("update %s of message %s belongs to a %s", u.ID(), d.MessageID, start.Type())
 		}
 		if over[d.MessageID] {
-			t.Errorf("update %s came after the end of message %s", u.ID(), d.MessageID)
+			t.Errorf("update %s arrived after the end of message %s", u.ID(), d.MessageID)
 		}
 	case *schemas.ToolExecutionUpdate:
 		begun, ok := start.Data.(*schemas.ToolExecutionStart)
@@ -169,7 +169,8 @@ func checkPlace(t *testing.T, u schemas.Update, starts map[uint64]schemas.Event,
 	}
 }
 
-// checkDeltas wants the updates of each event numbered without a gap, and the deltas of a message to be its text.
+// checkDeltas checks that the updates of each event are numbered without a gap, and that the deltas of a message add up
+// to its text.
 func checkDeltas(t *testing.T, v seen) {
 	t.Helper()
 	last, streamed := map[uint64]uint64{}, map[string]string{}
@@ -197,8 +198,8 @@ func checkDeltas(t *testing.T, v seen) {
 	}
 }
 
-// A viewer that comes late reads the log, follows it, and catches up on what is being streamed: in the end it has seen
-// what one had seen that was there from the beginning.
+// A viewer that starts late reads the log, follows it, and catches up with the current stream. In the end it has
+// received the same as a viewer that was there from the beginning.
 func TestLateViewerMissesNothing(t *testing.T) {
 	t.Parallel()
 	s := startTalker(t)
@@ -238,7 +239,7 @@ func TestLateViewerMissesNothing(t *testing.T) {
 	checkDeltas(t, late)
 }
 
-// streamOfUpdates are a session's updates as the stream holds them, then as they come.
+// streamOfUpdates returns the stored updates of a session, followed by live ones.
 func streamOfUpdates(t *testing.T, c *bus.Conn, session string) jetstream.MessagesContext {
 	t.Helper()
 	var messages jetstream.MessagesContext
@@ -262,8 +263,8 @@ func byEvent(v seen) map[uint64][]schemas.Update {
 	return all
 }
 
-// A viewer that broke off goes on with the event after the last it has.
-func TestViewerGoesOnWhereItBrokeOff(t *testing.T) {
+// A viewer that lost its connection continues with the event after the last one it has.
+func TestViewerContinuesAfterItsLastEvent(t *testing.T) {
 	t.Parallel()
 	s := startTalker(t)
 	s.Prompt(t, "s1", "fill it")
@@ -283,7 +284,7 @@ func TestViewerGoesOnWhereItBrokeOff(t *testing.T) {
 		}
 		leave()
 		if len(log) == had {
-			t.Fatalf("nothing came after %v", system.TypesOf(log))
+			t.Fatalf("no event arrived after %v", system.TypesOf(log))
 		}
 		if last {
 			break

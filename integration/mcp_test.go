@@ -18,7 +18,7 @@ import (
 	"github.com/loopbus/loopbus/tools/mcp"
 )
 
-// mcpServer is an MCP server by the official SDK, over HTTP.
+// mcpServer is an MCP server of the official SDK, over HTTP.
 func mcpServer(t *testing.T) string {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: "math"}, nil)
@@ -46,7 +46,7 @@ func mcpServer(t *testing.T) string {
 	return http.URL
 }
 
-// bridged returns the tools of an MCP server, for as long as the test lasts.
+// bridged returns the tools of an MCP server. The bridge runs until the test ends.
 func bridged(t *testing.T, url string) []tools.Tool {
 	t.Helper()
 	offered := make(chan []tools.Tool, 1)
@@ -61,12 +61,12 @@ func bridged(t *testing.T, url string) []tools.Tool {
 	case list := <-offered:
 		return list
 	case <-t.Context().Done():
-		t.Fatal("the server's tools were never offered")
+		t.Fatal("the server's tools were not announced")
 		return nil
 	}
 }
 
-// A model calls a tool of an MCP server, and the run's log has what came of it.
+// A model calls a tool of an MCP server, and the run's log has the result.
 func TestAModelCallsAToolOfAnMCPServer(t *testing.T) {
 	t.Parallel()
 	model := scripted.New(scripted.Calls("", schemas.ToolCall{ID: "t1", Name: "math_add",

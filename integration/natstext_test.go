@@ -13,7 +13,8 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
-// textClient speaks the text protocol of NATS over a plain TCP connection: what any language can do, with no library.
+// textClient speaks the text protocol of NATS over a plain TCP connection, as a client without a library can do in any
+// language.
 type textClient struct {
 	t    *testing.T
 	conn net.Conn
@@ -37,7 +38,7 @@ func dialText(t *testing.T, url string) *textClient {
 	t.Cleanup(func() { _ = conn.Close() })
 	c := &textClient{t: t, conn: conn, in: bufio.NewReader(conn)}
 	if line := c.line(); !strings.HasPrefix(line, "INFO {") {
-		t.Fatalf("the server greets with %q", line)
+		t.Fatalf("the server's first line is %q", line)
 	}
 	c.write("CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true}\r\n")
 	c.flush()
@@ -63,7 +64,7 @@ func (c *textClient) line() string {
 	return strings.TrimSuffix(line, "\r\n")
 }
 
-// flush returns once the server has taken everything written before. No message may be on its way.
+// flush returns once the server has processed everything that was written before. No message may be in flight.
 func (c *textClient) flush() {
 	c.t.Helper()
 	c.write("PING\r\n")
@@ -91,7 +92,7 @@ func (c *textClient) hpub(subject, reply, payload string, headers ...string) {
 	c.write("HPUB %s %s %d %d\r\n%s%s\r\n", subject, reply, len(head), len(head)+len(payload), head, payload)
 }
 
-// next returns the next message, and answers the server's heartbeats meanwhile.
+// next returns the next message, and answers pings of the server in the meantime.
 func (c *textClient) next() frame {
 	c.t.Helper()
 	for {
@@ -108,12 +109,12 @@ func (c *textClient) next() frame {
 			last := len(fields) - 1
 			return c.message(append(fields[:last-1:last-1], fields[last]), c.number(fields[last-1]))
 		default:
-			c.t.Fatalf("the server says %q", line)
+			c.t.Fatalf("unexpected line %q from the server", line)
 		}
 	}
 }
 
-// message reads what a line of subject, sid, reply if there is one, and size announces.
+// message reads the message that a line of subject, sid, optional reply and size announces.
 func (c *textClient) message(fields []string, head int) frame {
 	c.t.Helper()
 	body := make([]byte, c.number(fields[len(fields)-1])+2)
@@ -138,7 +139,7 @@ func (c *textClient) number(s string) int {
 	return n
 }
 
-// get is the one value of a header, whose name NATS takes as it is written.
+// get returns the one value of a header. Names of NATS headers are case-sensitive.
 func (f frame) get(name string) string {
 	if v := f.header[name]; len(v) == 1 {
 		return v[0]

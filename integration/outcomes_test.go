@@ -29,24 +29,24 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/outcomes.txt")
 
-// outcomes are sessions in every state, and what they are sent.
+// outcomes has sessions in every state, and sends commands to them.
 type outcomes struct {
 	*system.System
 	t      *testing.T
 	states []sessionState
-	goOn   chan struct{} // closed when models and tools may end
+	goOn   chan struct{} // closed when models and tools may continue
 
 	mu  sync.Mutex
-	got map[string]map[string]string // what became of a command, by its kind and the state of the session
+	got map[string]map[string]string // outcomes of commands, by kind and state of the session
 }
 
-// sessionState is a state that a session can be in, and how it comes there.
+// sessionState is a state of a session, and how the test brings a session to it.
 type sessionState struct {
 	name  string
 	enter func(session string)
 }
 
-// Texts that the model of [outcomes] does something else for than to answer.
+// Texts for which the model of [outcomes] does not simply answer.
 const (
 	thinks, callsTool, asksApproval, fails = "think", "call a tool", "ask for approval", "fail"
 )
@@ -139,11 +139,11 @@ func newOutcomes(t *testing.T) *outcomes {
 	return w
 }
 
-// silent are no commands of clients: the result of a call has its outcome as the call's, and one that comes for a call
-// that has ended, or never was, changes nothing.
+// silent are kinds without an outcome of their own, which clients do not send: the outcome of a result is that of its
+// call, and a result for a call that has ended or does not exist changes nothing.
 var silent = []schemas.CommandKind{schemas.CommandToolResult}
 
-// commands is one of each kind, and the prompts that say what they do to a busy session.
+// commands returns one command of each kind, and one prompt for each value of whenBusy.
 func commands(t *testing.T) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{
@@ -208,14 +208,14 @@ func (s *sending) publish() {
 	}
 }
 
-// answer is the outcome that the sender is told.
+// answer returns the outcome that the sender receives.
 func (s *sending) answer() (what string) {
 	if slices.Contains(silent, s.kind()) {
 		return "silent"
 	}
 	m, err := s.answers.NextMsg(system.Deadline)
 	if err != nil {
-		s.w.t.Errorf("%s, %s: nobody says what became of it: %v", s.state, s.name, err)
+		s.w.t.Errorf("%s, %s: no outcome was received: %v", s.state, s.name, err)
 		return "nothing"
 	}
 	var e struct {
@@ -227,18 +227,18 @@ func (s *sending) answer() (what string) {
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(m.Data, &e); err != nil || e.Data.CommandID != s.id {
-		s.w.t.Errorf("%s, %s: told %s, %v", s.state, s.name, m.Data, err)
+		s.w.t.Errorf("%s, %s: received %s, %v", s.state, s.name, m.Data, err)
 	}
 	if e.Type == schemas.CloudEventType(schemas.CommandKind(schemas.EventCommandRejected)) {
 		if e.Data.Code == schemas.RejectInternal || e.Data.Code == schemas.RejectDelivery || e.Data.Reason == "" {
-			s.w.t.Errorf("%s, %s: refused with %+v", s.state, s.name, e.Data)
+			s.w.t.Errorf("%s, %s: rejected with %+v", s.state, s.name, e.Data)
 		}
 		return string(e.Data.Code)
 	}
 	return "accepted"
 }
 
-// twice waits for the outcome of a command that was sent, and sends it again.
+// twice waits for the outcome of a command, sends the command again, and compares the outcomes.
 func (s *sending) twice(again func()) {
 	first := s.answer()
 	again()
@@ -253,7 +253,7 @@ func (s *sending) twice(again func()) {
 	s.w.got[s.name][s.state] = first
 }
 
-// ended holds that the log has one outcome of the command, and of the command before it none too many.
+// ended checks that the log has one outcome of the command, and not more than one of the command before it.
 func (s *sending) ended() {
 	want := 1
 	if slices.Contains(silent, s.kind()) {
@@ -290,9 +290,9 @@ func count(is bool) int {
 	return 0
 }
 
-// Whatever a session is doing, whoever sends it a command is told what became of it, and told the same when he sends it
-// again; and when the session rests the log has one outcome of each. testdata/outcomes.txt has what becomes of which
-// command; -update rewrites it.
+// In every state of a session, the sender of a command receives its outcome, and receives the same outcome when it
+// sends the command again. When the session is at rest the log has one outcome of each command. testdata/outcomes.txt
+// has the outcomes by command and state; -update rewrites it.
 func TestNoCommandEndsWithoutAnOutcome(t *testing.T) {
 	t.Parallel()
 	w := newOutcomes(t)
@@ -322,7 +322,7 @@ func TestNoCommandEndsWithoutAnOutcome(t *testing.T) {
 	w.EmptyInbox(t)
 }
 
-// compare holds what became of the commands against the table.
+// compare compares the outcomes with the table in testdata.
 func (w *outcomes) compare(states ...string) {
 	w.t.Helper()
 	var b bytes.Buffer
@@ -353,8 +353,8 @@ func (w *outcomes) compare(states ...string) {
 	}
 }
 
-// Commands that come while there is no runner have their outcomes from the next one, each once, however often they were
-// sent: for a session at rest, and for one whose run the runner that has stopped has left behind.
+// Commands that are sent while no runner is live get their outcomes from the next runner, each once, however often they
+// were sent: in a session at rest, and in one whose run was unfinished when its runner stopped.
 func TestOutcomesAfterARunnerHasStopped(t *testing.T) {
 	t.Parallel()
 	w := newOutcomes(t)

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// impureTime are the members of package time that ask the machine for something or start something.
+// impureTime are the functions of package time that read the clock or start timers.
 var impureTime = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker",
 	"Local"}
 
-// TestLoopAsksNothing reads the source of package loop: what it does has to follow from the events alone. So it starts
-// no goroutine, has no channel, and asks nobody for the time.
+// TestLoopAsksNothing checks the source of package loop: its results may depend on events only. So it must start no
+// goroutine, use no channel and not read the clock.
 func TestLoopAsksNothing(t *testing.T) {
 	t.Parallel()
 	loop := packages(t, "./loop")[0]

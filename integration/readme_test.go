@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -28,32 +27,36 @@ func TestGoInDocumentsCompiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs := 0
+	programs := map[string]string{}
 	for _, document := range documents {
 		text, err := os.ReadFile(filepath.Join("..", document))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, program := range goBlocks(string(text)) {
-			programs++
-			if out, err := vet(t, program); err != nil {
-				t.Errorf("%s, block %d of Go: %v\n%s", document, i+1, err, out)
-			}
+			programs[fmt.Sprintf("%s/block%d", document, i+1)] = program
 		}
 	}
-	if programs < 2 {
-		t.Errorf("only %d programs found, the README alone has two", programs)
+	if len(programs) < 2 {
+		t.Errorf("only %d programs found, the README alone has two", len(programs))
+	}
+	if out, err := vet(t, programs); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// TestBrokenGoInADocumentIsSeen holds the test above to what it is for.
+// TestBrokenGoInADocumentIsSeen checks that the test above reports each broken program with its name.
 func TestBrokenGoInADocumentIsSeen(t *testing.T) {
 	t.Parallel()
-	blocks := goBlocks("```go\npackage main\n\nfunc main() { agent.New() }\n```\n")
-	if len(blocks) != 1 {
-		t.Fatalf("%d blocks found, want 1", len(blocks))
+	blocks := goBlocks("```go\npackage main\n\nfunc main() { agent.New() }\n```\n" +
+		"text\n```go\npackage main\n\nfunc main() {}\n```\n" +
+		"text\n```go\npackage main\n\nimport \"fmt\"\n\nfunc main() { fmt.Printf(\"%d\", \"a\") }\n```\n")
+	if len(blocks) != 3 {
+		t.Fatalf("%d blocks found, want 3", len(blocks))
 	}
-	if out, err := vet(t, blocks[0]); err == nil || !strings.Contains(out, "undefined: agent") {
+	out, err := vet(t, map[string]string{"a.md/block1": blocks[0], "a.md/block2": blocks[1], "b.md/block1": blocks[2]})
+	if err == nil || !strings.Contains(out, "a.md/block1/main.go:3:15: undefined: agent") ||
+		strings.Contains(out, "a.md/block2") || !strings.Contains(out, "b.md/block1/main.go:5:27: fmt.Printf format") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -67,30 +70,38 @@ func goBlocks(text string) (blocks []string) {
 	return blocks
 }
 
-// vet vets a program as a package of this module, in place of an example's file: it is laid over that and not written
-// into the module, where other tests that list packages would see it.
-func vet(t *testing.T, program string) (string, error) {
+// vet vets programs, each as a package with its name, in a module in a workspace with this one. A single go vet loads
+// their imports once for all of them.
+func vet(t *testing.T, programs map[string]string) (string, error) {
 	t.Helper()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	source, overlay := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json")
-	const folder = "docs/examples/dice"
-	replace, err := json.Marshal(map[string]map[string]string{
-		"Replace": {filepath.Join(root, folder, "main.go"): source},
-	})
+	module, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, data := range map[string][]byte{source: []byte(program), overlay: replace} {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
+	version := regexp.MustCompile(`(?m)^go .*\n`).Find(module)
+	dir := t.TempDir()
+	files := map[string]string{
+		"go.mod":  fmt.Sprintf("module programs\n\n%s", version),
+		"go.work": fmt.Sprintf("%s\nuse (\n\t.\n\t%q\n)\n", version, root),
+	}
+	for name, program := range programs {
+		files[filepath.Join(name, "main.go")] = program
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	command := exec.CommandContext(t.Context(), "go", "vet", fmt.Sprintf("-overlay=%s", overlay), "./"+folder)
-	command.Dir = root
+	command := exec.CommandContext(t.Context(), "go", "vet", "./...")
+	command.Dir, command.Env = dir, append(os.Environ(), "GOWORK=")
 	out, err := command.CombinedOutput()
 	return string(out), err
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// big is a tool whose result is too big for a message of the log.
+// big is a tool whose result is too large for a message of the log.
 var big = tools.Tool{
 	ToolDefinition: schemas.ToolDefinition{Name: "big"},
 	Execute: func(context.Context, tools.Call) (schemas.ToolResult, error) {
@@ -24,7 +24,7 @@ var big = tools.Tool{
 	},
 }
 
-// manyThings is a model of a conversation with everything that reaches a log by itself.
+// manyThings is a model whose conversation writes all kinds of events that need no command.
 func manyThings() *scripted.Model {
 	return scripted.New(
 		scripted.Calls("Looking.", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{ "v" : "<\u00e9>" }`)},
@@ -35,8 +35,8 @@ func manyThings() *scripted.Model {
 	)
 }
 
-// What a runner has written verifies: it has no gap, matches its schemas, its hashes chain, its big payloads are there,
-// and folding it again gives, byte for byte, the state that the runner saved.
+// The log of a runner verifies: it has no gap, it matches the schemas, its hashes chain, its large payloads exist, and
+// folding it gives, byte for byte, the state that the runner saved.
 func TestLogOfARunnerVerifies(t *testing.T) {
 	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: manyThings(), Tools: []tools.Tool{big}, SnapshotEvery: 1})
@@ -44,7 +44,7 @@ func TestLogOfARunnerVerifies(t *testing.T) {
 	for i, text := range []string{"look", "look again"} {
 		s.Prompted(t, "s1", text, i+1)
 		s.EmptyInbox(t)
-		s.Send(t, "s1", &schemas.Abort{}) // refused: there is no run
+		s.Send(t, "s1", &schemas.Abort{}) // rejected: no run is active
 		s.Send(t, "s1", &schemas.SetThinkingLevel{ThinkingLevel: "high"})
 		s.Publish(t, "s1", schemas.CommandPrompt, `{"text":`)
 		s.EmptyInbox(t)
@@ -58,11 +58,12 @@ func TestLogOfARunnerVerifies(t *testing.T) {
 		}
 	}
 	if got := system.Replied(log); !slices.Equal(got, []string{"Looking.", "", "Done.", "And again."}) {
-		t.Errorf("the model said %q", got)
+		t.Errorf("replies %q", got)
 	}
 }
 
-// What a runner takes up from a snapshot is what it would take up from the log alone, and it goes on from there.
+// A runner that loads a snapshot and the events after it has the same state as one that folds the whole log, and it
+// continues from there.
 func TestSnapshotAndTailAreTheLog(t *testing.T) {
 	t.Parallel()
 	server := system.StartServer(t, false)
@@ -103,7 +104,7 @@ func TestSnapshotAndTailAreTheLog(t *testing.T) {
 	}
 }
 
-// snapshot is the newest state that was saved of a session.
+// snapshot returns the newest saved state of a session.
 func snapshot(t *testing.T, s *system.System, session string) (state loop.State) {
 	t.Helper()
 	log, err := s.Store.Open(t.Context(), session)

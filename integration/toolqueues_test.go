@@ -14,13 +14,13 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// searchTool tells at gate that a call has begun, and ends it when it is asked there again.
+// searchTool sends to gate when a call starts, and again to end the call.
 func searchTool(version, workspace string, gate chan struct{}) tools.Tool {
 	return tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{Name: "search", Version: version, Workspace: workspace,
 			Effect: schemas.EffectReadOnly},
 		Execute: func(ctx context.Context, _ tools.Call) (schemas.ToolResult, error) {
-			for range 2 { // begun, and let go
+			for range 2 { // at the start and before the end
 				select {
 				case gate <- struct{}{}:
 				case <-ctx.Done():
@@ -32,7 +32,7 @@ func searchTool(version, workspace string, gate chan struct{}) tools.Tool {
 	}
 }
 
-// instantTool is a searchTool that waits for nobody.
+// instantTool is a searchTool without a gate.
 func instantTool(version, workspace string) tools.Tool {
 	tool := searchTool(version, workspace, nil)
 	tool.Execute = func(context.Context, tools.Call) (schemas.ToolResult, error) {
@@ -41,7 +41,7 @@ func instantTool(version, workspace string) tools.Tool {
 	return tool
 }
 
-// untilAnnounced waits until the runner knows of so many of the tools.
+// untilAnnounced waits until the runner has this many announcements of the tool.
 func untilAnnounced(t *testing.T, s *system.System, n int) {
 	t.Helper()
 	system.Eventually(t, "the tools are announced", func() bool {
@@ -53,7 +53,7 @@ func untilAnnounced(t *testing.T, s *system.System, n int) {
 	})
 }
 
-// servedBy is which workers have answered calls, in the order of the log.
+// servedBy returns the workers that have answered calls, in the order of the log.
 func servedBy(log []schemas.Event) (workers []string) {
 	for _, end := range system.DataOf[*schemas.ToolExecutionEnd](log) {
 		workers = append(workers, end.Worker)
@@ -61,8 +61,8 @@ func servedBy(log []schemas.Event) (workers []string) {
 	return workers
 }
 
-// TestCallsReachTheSessionsWorkspace has a tool served in two workspaces and in none: the calls of a session go where
-// set_workspace says, from the next run on.
+// TestCallsReachTheSessionsWorkspace has workers of one tool in two workspaces and one without a workspace. The calls
+// of a session go to the workspace of set_workspace, from the next run on.
 func TestCallsReachTheSessionsWorkspace(t *testing.T) {
 	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: scripted.New(
@@ -82,7 +82,7 @@ func TestCallsReachTheSessionsWorkspace(t *testing.T) {
 	if d := cmp.Diff([]string{"w-none", "w-b", "w-none"}, servedBy(log)); d != "" {
 		t.Errorf("served by (-want +got):\n%s", d)
 	}
-	var told []string // to the model, where it changes
+	var told []string // tool lists of the model, without repetitions
 	for _, start := range system.DataOf[*schemas.AgentStart](log) {
 		if c := start.Config; c != nil {
 			for _, def := range c.Tools {
@@ -97,8 +97,8 @@ func TestCallsReachTheSessionsWorkspace(t *testing.T) {
 	}
 }
 
-// TestARunKeepsTheVersionItBeganWith has a worker of another version come in the middle of a run: the run's later calls
-// go where the first one went, and the next run's to the new version.
+// TestARunKeepsTheVersionItBeganWith starts a worker of another version in the middle of a run. The later calls of the
+// run go to the version of the first one, those of the next run to the new version.
 func TestARunKeepsTheVersionItBeganWith(t *testing.T) {
 	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: scripted.New(

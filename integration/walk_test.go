@@ -14,16 +14,16 @@ import (
 // walkRow is a row of the table in docs/architecture.md that follows one prompt.
 var walkRow = regexp.MustCompile("(?m)^\\| [0-9]+ \\| `([a-z]+)\\.([A-Za-z.]+)` \\|")
 
-// maxWalk is how many functions a newcomer has to know to follow a prompt from the client to its reply.
+// maxWalk limits the number of functions that a newcomer has to know to follow a prompt from the client to its reply.
 const maxWalk = 15
 
-// walkFolders are the packages on the way of a prompt, by name.
+// walkFolders are the packages that process a prompt, by name.
 var walkFolders = map[string]string{
 	"client": "bus/client", "reader": "bus/inbox/reader", "host": "loop/host", "driver": "loop/driver", "loop": "loop",
 	"eventstore": "eventstore", "dispatch": "bus/dispatch", "worker": "tools/worker",
 }
 
-// The functions that the document names are there, and not more of them than a person keeps in mind.
+// The functions that the document names exist, and are not more than maxWalk.
 func TestTheWalkOfAPrompt(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "docs", "architecture.md"))
@@ -37,7 +37,7 @@ func TestTheWalkOfAPrompt(t *testing.T) {
 	for _, row := range rows {
 		folder, ok := walkFolders[row[1]]
 		if !ok {
-			t.Errorf("no package %s is on the way of a prompt", row[1])
+			t.Errorf("the walk names package %s, which is not in walkFolders", row[1])
 			continue
 		}
 		if !functionsOf(t, folder)[row[2]] {
@@ -46,7 +46,7 @@ func TestTheWalkOfAPrompt(t *testing.T) {
 	}
 }
 
-// functionsOf are the functions and methods of a package, methods as Type.Method.
+// functionsOf returns the functions and methods of a package, methods as Type.Method.
 func functionsOf(t *testing.T, folder string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(folder), "*.go"))
@@ -71,7 +71,7 @@ func functionsOf(t *testing.T, folder string) map[string]bool {
 	return all
 }
 
-// receiverOf is the type of a method with a dot, "" for a function.
+// receiverOf returns the receiver type of a method, followed by a dot; "" for a function.
 func receiverOf(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""

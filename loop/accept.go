@@ -7,14 +7,19 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What may wait in a session's queues, together: so many inputs, and so many bytes by [schemas.Messages.Size], which is
-// what they take in the state, in memory and in a snapshot. One input may wait whatever its size.
+// The limits of what may wait in a session's queues together: inputs, and bytes by [schemas.Messages.Size], which is
+// their size in memory and in a snapshot. A single input may wait whatever its size.
 const (
 	MaxQueued      = 1000
 	MaxQueuedBytes = 32 << 20
 )
 
-// Texts of refusals that clients of pi know to the letter.
+// MaxContextBytes is what a session's context may have, by [schemas.Messages.Size], together with the inputs that wait.
+// No vendor takes a request that large, nor does a model behind the bus. A run that fails leaves its input in the
+// context, so without a limit a client that may send prompts could grow the session until no runner can load it.
+const MaxContextBytes = 64 << 20
+
+// Texts of rejections that clients of pi know to the letter.
 const (
 	TextBusyPrompt = "Agent is already processing a prompt. " +
 		"Use steer() or followUp() to queue messages, or wait for completion."
@@ -23,16 +28,16 @@ const (
 	TextFromReply    = "Cannot continue from message role: assistant"
 )
 
-// Rules say where a session's commands differ between the bus and the in-memory Agent.
+// Rules are the differences between a session's commands on the bus and in the in-memory Agent.
 type Rules struct {
-	// IdleQueues leaves a steer or follow_up that finds the session idle in its queue until the next run, as pi
-	// does. Otherwise it starts a run: on a bus the sender cannot know that the run ended a moment ago.
+	// IdleQueues leaves a steer or follow_up that finds the session idle in its queue until the next run, as pi does.
+	// Without it the input starts a run: on a bus the sender cannot know that the run ended a moment ago.
 	IdleQueues bool
 }
 
-// Accept says what a command does: the events to append, in order, all with the command's id as causation id. None
-// means that the log knows the command already, or that it is the late answer of something that has ended: it changes
-// nothing. Tool results are not for Accept, see [State.Call]. raw is the command's payload as it came.
+// Accept returns the events that a command leads to, in order, all with the command's id as causation id. It returns
+// none if the command changes nothing: the log knows the command, or it answers something that has ended. Tool results
+// do not go through Accept, see [State.Call]. raw is the command's payload as it arrived.
 //
 // The outcome of an input (prompt, steer, follow_up, continue) comes later, when it enters the transcript or is
 // withdrawn; every other command has its outcome among the events.
@@ -83,7 +88,7 @@ func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []sch
 	case *schemas.Timer:
 		switch {
 		case d.Name == schemas.TimerRetry, d.Name == schemas.TimerSubagents:
-			return nil // being awake is all it is for
+			return nil // its only purpose is to wake the session
 		case d.Name == schemas.TimerApproval+"_"+d.Call:
 			return a.expired(d)
 		}
@@ -120,8 +125,8 @@ func (a acceptance) rejected(code schemas.RejectCode, reason string) []schemas.E
 	return []schemas.EventData{&schemas.CommandRejected{CommandID: a.c.ID, Kind: a.kind(), Code: code, Reason: reason}}
 }
 
-// full is why an input may not wait as well; "" if it may.
-func (a acceptance) full(in schemas.Input) (reason string) {
+// full returns the rejection of an input that may not be added to the queues, or nil.
+func (a acceptance) full(in schemas.Input) []schemas.EventData {
 	count, bytes := 0, 0
 	for _, q := range [][]Input{a.s.Prompts, a.s.Steering, a.s.FollowUp} {
 		count += len(q)
@@ -132,12 +137,23 @@ func (a acceptance) full(in schemas.Input) (reason string) {
 	size := in.AsMessages(a.c.Time).Size()
 	switch {
 	case count >= MaxQueued:
-		return fmt.Sprintf("%d inputs are queued already", MaxQueued)
+		return a.rejected(schemas.RejectQueueFull, fmt.Sprintf("%d inputs are queued already", MaxQueued))
 	case count > 0 && bytes+size > MaxQueuedBytes:
-		return fmt.Sprintf("the inputs that are queued have %d bytes, with the %d of this one more than %d",
-			bytes, size, MaxQueuedBytes)
+		return a.rejected(schemas.RejectQueueFull, fmt.Sprintf("the inputs that are queued have %d bytes, with the %d of "+
+			"this one more than %d", bytes, size, MaxQueuedBytes))
 	}
-	return ""
+	return a.tooMuch(bytes, size)
+}
+
+// tooMuch returns the rejection of a message that the context would have no room for behind the inputs that wait, or
+// nil. An empty context takes any message: the limit is one on what piles up.
+func (a acceptance) tooMuch(waiting, size int) []schemas.EventData {
+	has := a.s.contextBytes() + waiting
+	if has == 0 || has+size <= MaxContextBytes {
+		return nil
+	}
+	return a.rejected(schemas.RejectState, fmt.Sprintf("the context and the inputs that wait have %d bytes, with the %d "+
+		"of this message more than %d: compact the session, move its leaf or use another one", has, size, MaxContextBytes))
 }
 
 func (a acceptance) prompt(d *schemas.Prompt) []schemas.EventData {
@@ -149,16 +165,16 @@ func (a acceptance) prompt(d *schemas.Prompt) []schemas.EventData {
 		case schemas.BusySteer, schemas.BusyFollowUp:
 			queue = a.joining(d.WhenBusy)
 		case schemas.BusyInterrupt:
-			return a.interrupt()
+			return a.interrupt(d)
 		}
 	}
-	if reason := a.full(d.Input); reason != "" {
-		return a.rejected(schemas.RejectQueueFull, reason)
+	if rejected := a.full(d.Input); rejected != nil {
+		return rejected
 	}
 	return a.accepted(queue)
 }
 
-// joining is the queue of an input that is to join the run under way, if there is one.
+// joining returns the queue of an input that is to join the run under way, if there is one.
 func (a acceptance) joining(busy schemas.WhenBusy) schemas.Queue {
 	switch {
 	case a.s.Run == nil:
@@ -169,9 +185,13 @@ func (a acceptance) joining(busy schemas.WhenBusy) schemas.Queue {
 	return schemas.QueueFollowUp
 }
 
-// interrupt supersedes the prompts that wait: the run under way is aborted and the newest prompt is next. It takes
-// their place, so it is accepted whatever waits: of all interrupting prompts one waits.
-func (a acceptance) interrupt() []schemas.EventData {
+// interrupt supersedes the waiting prompts: the run under way is aborted and the newest prompt comes next. It takes
+// their place, so it is accepted however full the queues are, and of all interrupting prompts only one waits. It is
+// rejected only if it does not fit into the context.
+func (a acceptance) interrupt(d *schemas.Prompt) []schemas.EventData {
+	if rejected := a.tooMuch(0, d.AsMessages(a.c.Time).Size()); rejected != nil {
+		return rejected
+	}
 	var superseded []schemas.EventData
 	for _, in := range a.s.Prompts {
 		superseded = append(superseded, &schemas.CommandSuperseded{CommandID: in.CommandID, Kind: in.Kind, By: a.c.ID})
@@ -180,8 +200,8 @@ func (a acceptance) interrupt() []schemas.EventData {
 }
 
 func (a acceptance) queue(q schemas.Queue, in schemas.Input, rules Rules) []schemas.EventData {
-	if reason := a.full(in); reason != "" {
-		return a.rejected(schemas.RejectQueueFull, reason)
+	if rejected := a.full(in); rejected != nil {
+		return rejected
 	}
 	if a.s.Idle() && len(a.s.Prompts) == 0 && !rules.IdleQueues {
 		q = schemas.QueuePrompts

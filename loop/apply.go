@@ -9,9 +9,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Apply folds the next event into the state. It is total: the only error is an event of another session or with another
-// sequence than Seq+1, which changes nothing. An event that does not fit the state, which no driver of this module
-// writes, changes nothing but Seq and Tree.
+// Apply folds the next event into the state. It is total: the only error is for an event of another session or with a
+// sequence other than Seq+1, and then nothing changes. An event that does not fit the state, which no driver of this
+// module writes, changes only Seq and Tree.
 func (s *State) Apply(e schemas.Event) error {
 	if e.Seq != s.Seq+1 || s.Session != "" && e.Session != s.Session {
 		return fmt.Errorf("loop: event %s after %s/%d", e.ID(), s.Session, s.Seq)
@@ -76,7 +76,7 @@ func (s *State) apply(e schemas.Event) {
 	}
 }
 
-// applyToTree folds what is done to the session's tree from outside a run.
+// applyToTree folds the events that change the session's tree outside a run.
 func (s *State) applyToTree(e schemas.Event) {
 	s.paid(e.Data.EventType(), e.CausationID)
 	switch d := e.Data.(type) {
@@ -103,7 +103,7 @@ func (s *State) acceptCommand(e schemas.Event, d *schemas.CommandAccepted) {
 	}
 	s.know(d.CommandID)
 	if err != nil {
-		return // a kind of a newer version: its outcome is in the log, its effect is not known here
+		return // a kind of a newer version: its outcome is in the log, its effect is unknown here
 	}
 	s.Settings.bind(data)
 	if p, ok := data.(*schemas.SubagentPrompt); ok {
@@ -142,8 +142,8 @@ func orEmpty(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// requestAbort records the first request only: it is the reason the run ends for. Without a run it is what is being
-// summed up that is given up.
+// requestAbort records the first request only, because it is the reason why the run ends. Without a run it aborts the
+// summary under way.
 func (s *State) requestAbort(a *Abort) {
 	s.abortChildren()
 	switch {
@@ -157,7 +157,7 @@ func (s *State) requestAbort(a *Abort) {
 	}
 }
 
-// Clone returns settings that share nothing with these.
+// Clone returns a deep copy of the settings.
 func (t Settings) Clone() Settings {
 	t.Model, t.SystemPrompt, t.Workspace = own(t.Model), own(t.SystemPrompt), own(t.Workspace)
 	t.Fallbacks, t.Tools = slices.Clone(t.Fallbacks), slices.Clone(t.Tools)
@@ -171,7 +171,7 @@ func own[T any](p *T) *T {
 	return new(*p)
 }
 
-// bind takes in the client that a command has bound the session to, if it does.
+// bind records the client that a command binds the session to, if it does.
 func (t *Settings) bind(data schemas.CommandData) {
 	var b schemas.Binding
 	switch c := data.(type) {
@@ -210,7 +210,7 @@ func (t *Settings) apply(data schemas.CommandData) {
 }
 
 func (s *State) replaceTranscript(d *schemas.TranscriptReplaced) {
-	if s.Run != nil && !s.Run.Detached { // the run goes on with its own copy
+	if s.Run != nil && !s.Run.Detached { // the run continues with its own copy
 		s.Run.Context, s.Run.Detached = slices.Clone(s.Messages), true
 	}
 	s.Messages = nil

@@ -44,11 +44,15 @@ func (s *State) applyToTurn(r *Run, e schemas.Event) {
 	case *schemas.ToolExecutionStart:
 		if c := t.unstarted(d.ToolCallID); c != nil {
 			c.Key, c.StartSeq, c.StartedAt, c.Nonce = schemas.NewCallKey(e.Seq), e.Seq, e.Time, d.Nonce
+			if s.ours(*c, schemas.ToolSessionBranch) {
+				r.Branches++
+				c.Branch = r.Branches
+			}
 		}
 	case *schemas.ApprovalRequested:
 		s.approvalRequested(e.Time, d)
 	case *schemas.ToolExecutionEnd:
-		if c := s.Call(d.Call); c != nil && c.End == nil { // the first result is the result
+		if c := s.Call(d.Call); c != nil && c.End == nil { // later results change nothing
 			c.End, c.EndedAt = d, e.Time
 		}
 	case *schemas.TurnEnd:
@@ -58,7 +62,7 @@ func (s *State) applyToTurn(r *Run, e schemas.Event) {
 	}
 }
 
-// unstarted returns the first call with the given id that has not begun: models do repeat ids.
+// unstarted returns the first call with the given id that has not begun; models do repeat ids.
 func (t *Turn) unstarted(id string) *Call {
 	for i := range t.Calls {
 		if c := &t.Calls[i]; c.ToolCall.ID == id && c.Key == "" {
@@ -76,8 +80,8 @@ func (s *State) messageStart(r *Run, d *schemas.MessageStart) {
 	}
 }
 
-// Announced returns the message that a message_start announces to this state, or nil: the next one of what was polled
-// out of a queue, or the result of a call that has ended. A reply is not known before its message_end.
+// Announced returns the message that a message_start announces in this state, or nil: the next message that a poll took
+// out of a queue, or the result of a call that has ended. A reply is unknown before its message_end.
 func (s *State) Announced(d *schemas.MessageStart) schemas.Message {
 	r := s.Run
 	if r == nil || r.Turn == nil {
@@ -106,7 +110,7 @@ func (t *Turn) unrecorded(id string) *Call {
 	return nil
 }
 
-// message is the tool result as the transcript has it.
+// message returns the tool result as it stands in the transcript.
 func (c *Call) message() *schemas.ToolResultMessage {
 	return &schemas.ToolResultMessage{
 		ToolCallID: c.ToolCall.ID, ToolName: c.ToolCall.Name,
@@ -182,7 +186,7 @@ func (s *State) turnEnd(r *Run, t *Turn) {
 	}
 	if n := len(t.Calls); n > 0 {
 		out.Terminated = true
-		for _, c := range t.Calls { // only if every result asks
+		for _, c := range t.Calls { // only if every result requests it
 			out.Terminated = out.Terminated && c.End != nil && c.End.Result.Terminate
 		}
 		out.Continue = !out.Terminated

@@ -9,7 +9,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Origin is the session that this one is a copy of, and the sequence up to which; or the entry, and whether with it.
+// Origin names the session that this one is a copy of, and where the copy ends: at a sequence, or at an entry, which is
+// in the copy or not.
 type Origin struct {
 	Session  string                 `json:"session"`
 	Seq      uint64                 `json:"seq"`
@@ -18,7 +19,7 @@ type Origin struct {
 	Text     string                 `json:"text,omitempty"` // of the entry before which the copy ends
 }
 
-// of reports whether the copy is the one that the command asks for.
+// of reports whether the copy is the one that a command requests.
 func (o *Origin) of(d *schemas.Branch) bool {
 	if o.Session != d.Session || o.EntryID != d.EntryID {
 		return false
@@ -29,14 +30,14 @@ func (o *Origin) of(d *schemas.Branch) bool {
 	return d.Seq == 0 || o.Seq == d.Seq
 }
 
-// begun reports whether something has happened in the session that a copy would be mixed with.
+// begun reports whether the session has content that a copy would be mixed with.
 func (s *State) begun() bool {
 	return s.Runs > 0 || s.Run != nil || s.Tree.Leaf != "" || len(s.Messages) > 0 ||
 		len(s.Prompts)+len(s.Steering)+len(s.FollowUp) > 0
 }
 
-// branch is what a branch command does once [schemas.SessionBranched] is in the log: that event comes first, so that a
-// process that dies between the two leaves nothing half-done.
+// branch returns the events of a branch command after [schemas.SessionBranched] is in the log. The copy comes first, so
+// that a process that dies between the two leaves nothing half-done.
 func (a acceptance) branch(d *schemas.Branch) []schemas.EventData {
 	switch {
 	case a.s.Origin != nil && a.s.Origin.of(d):
@@ -49,11 +50,11 @@ func (a acceptance) branch(d *schemas.Branch) []schemas.EventData {
 	return a.rejected(schemas.RejectNotFound, fmt.Sprintf("there is no session %s to copy", d.Session))
 }
 
-// Branchable reports whether a branch command still needs [State.Branched]: the session has not begun.
+// Branchable reports whether the session has not begun, so that a branch command still needs [State.Branched].
 func (s *State) Branchable() bool { return s.Origin == nil && !s.begun() }
 
-// Branched is the event that makes another session a copy of this one. A reply at the end that has calls without
-// results is left out with them, so that the copy can be prompted.
+// Branched returns the event that makes another session a copy of this one. It leaves out a last reply that has calls
+// without results, together with these results, so that the copy can be prompted.
 func (s *State) Branched() *schemas.SessionBranched {
 	d := &schemas.SessionBranched{Session: s.Session, Seq: s.Seq, Settings: s.Settings.commands()}
 	d.Messages = s.complete()
@@ -67,9 +68,9 @@ func (s *State) Branched() *schemas.SessionBranched {
 	return d
 }
 
-// BranchedAt is [State.Branched] for a branch command that names an entry: the state is that of the entry's event, and
-// the path the one to the entry. The error wraps [ErrNotAgain] where the copy is to end before an entry that is no
-// user's message.
+// BranchedAt is [State.Branched] for a branch command that names an entry. The state is the one right after the entry's
+// event, and path is the path to the entry. The error wraps [ErrNotAgain] if the copy is to end before an entry that is
+// no user's message.
 func (s *State) BranchedAt(p *Path, b *schemas.Branch) (*schemas.SessionBranched, error) {
 	state, err := s.fork(p, b.Position)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *State) BranchedAt(p *Path, b *schemas.Branch) (*schemas.SessionBranched
 	return d, nil
 }
 
-// complete is the transcript without a reply at the end that has calls without results.
+// complete returns the transcript without a last reply that has calls without results.
 func (s *State) complete() schemas.Messages {
 	messages := s.Transcript()
 	open := make(map[string]bool)
@@ -127,7 +128,7 @@ func (s *State) branch(d *schemas.SessionBranched) {
 	}
 }
 
-// commands are commands that make these settings.
+// commands returns commands that make these settings.
 func (t Settings) commands() (list []schemas.Setting) {
 	add := func(data schemas.CommandData) {
 		if raw, err := schemas.Marshal(data); err == nil {
@@ -161,8 +162,8 @@ func (t Settings) commands() (list []schemas.Setting) {
 	return list
 }
 
-// Path is the way to an entry: its parent's id, and what a model is shown on the path, up to the entry and with it.
-// Again says that the entry is a user's message or a custom_message, which is to be written anew; Text is its text.
+// Path is the path to an entry: the id of its parent, and what a model gets of the path, up to and including the entry.
+// Again is set for a user's message or a custom_message, which is to be written again; Text is its text.
 type Path struct {
 	ID, Parent string
 	Entries    []Entry
@@ -170,7 +171,7 @@ type Path struct {
 	Text       string
 }
 
-// before is the path without the entry itself.
+// before returns the path without the entry itself.
 func (p *Path) before() []Entry {
 	if n := len(p.Entries); n > 0 && p.Entries[n-1].ID == p.ID {
 		return p.Entries[:n-1]
@@ -178,8 +179,8 @@ func (p *Path) before() []Entry {
 	return p.Entries
 }
 
-// Enter folds the next event, as [State.Apply] does, and returns the path to the entry with this id if the event has
-// made the entry, else nil. The path shares the state's messages.
+// Enter folds the next event as [State.Apply] does. If the event has made the entry with this id it returns the path to
+// it, else nil. The path shares the state's messages.
 func (s *State) Enter(e schemas.Event, id string) (*Path, error) {
 	at := s.Tree
 	if err := s.Apply(e); err != nil {
@@ -191,7 +192,7 @@ func (s *State) Enter(e schemas.Event, id string) (*Path, error) {
 		}
 		p := &Path{ID: id, Parent: n.Parent, Entries: s.Messages}
 		for i := range s.Messages {
-			// A compaction made here comes first of the context, and all of that counts.
+			// A compaction made here comes first in the context, and all of the context counts.
 			if s.Messages[i].ID == id && (n.Type != schemas.EntryCompaction || id != entryID(e.Seq)) {
 				p.Entries = s.Messages[:i+1]
 			}
@@ -202,7 +203,7 @@ func (s *State) Enter(e schemas.Event, id string) (*Path, error) {
 	return nil, nil
 }
 
-// again returns the text of a message that is written anew when somebody goes there.
+// again returns the text of a message that is written again when a navigation goes there.
 func again(m schemas.Message) (text string, ok bool) {
 	switch m := m.(type) {
 	case *schemas.UserMessage:
@@ -217,7 +218,7 @@ func again(m schemas.Message) (text string, ok bool) {
 	return "", false
 }
 
-// joined is the text of the blocks, with nothing between them.
+// joined returns the text of the blocks, with nothing between them.
 func joined(blocks schemas.Contents) (text string) {
 	for _, b := range blocks {
 		if t, ok := b.(schemas.Text); ok {
@@ -227,7 +228,7 @@ func joined(blocks schemas.Contents) (text string) {
 	return text
 }
 
-// fork is the copy that a branch command with an entry asks for, of the state right after the entry's event.
+// fork returns the copy that a branch command with an entry requests, of the state right after the entry's event.
 func (s *State) fork(p *Path, at schemas.BranchPosition) (*State, error) {
 	before := *s
 	before.Run, before.Messages = nil, p.Entries

@@ -4,14 +4,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// budget is what a run or a session may use, and what it has used.
+// budget is the limit of a run or a session, and what it has used.
 type budget struct {
 	scope     schemas.BudgetScope
 	used      schemas.Usage
 	maxTokens int64
 	maxCost   float64
 
-	promisedTokens int64 // to sub-agents that are at work
+	promisedTokens int64 // to sub-agents at work
 	promisedCost   float64
 }
 
@@ -24,7 +24,7 @@ func budgets(s *State, r *Run) [2]budget {
 	}
 }
 
-// leftTokens and leftCost are what is neither used nor promised.
+// leftTokens and leftCost return what is neither used nor promised.
 func (b budget) leftTokens() int64 { return b.maxTokens - b.used.TotalTokens - b.promisedTokens }
 
 func (b budget) leftCost() float64 { return b.maxCost - b.used.Cost.Total - b.promisedCost }
@@ -44,7 +44,7 @@ func overBudget(s *State, r *Run) bool {
 	return false
 }
 
-// budgetWarning returns the warning that is due, or nil. Each scope is warned of once in a run.
+// budgetWarning returns the warning that is due, or nil. A run gets one warning for each scope.
 func budgetWarning(s *State, r *Run) *schemas.BudgetWarning {
 	share := s.Config.Limits.WarnShare
 	if share <= 0 {
@@ -73,7 +73,7 @@ func (r *Run) warn(scope schemas.BudgetScope) {
 	r.Warned[scope] = true
 }
 
-// promised is what sub-agents that are at work may use.
+// promised returns what the sub-agents at work may use.
 func (s *State) promised() (tokens int64, cost float64) {
 	for _, c := range s.Children {
 		tokens, cost = tokens+c.Start.MaxTokens, cost+c.Start.MaxCost
@@ -81,8 +81,8 @@ func (s *State) promised() (tokens int64, cost float64) {
 	return tokens, cost
 }
 
-// share is what a sub-agent may use: a share of the least that a budget has left; zero where there is none. It returns
-// false where nothing is left.
+// share returns what a sub-agent may use: its share of the smallest rest of a budget, zero without a budget. It returns
+// false if nothing is left.
 func (s *State) share(part float64) (tokens int64, cost float64, ok bool) {
 	for _, b := range budgets(s, s.Run) {
 		if b.maxTokens > 0 {
@@ -101,7 +101,7 @@ func (s *State) share(part float64) (tokens int64, cost float64, ok bool) {
 	return tokens, cost, true
 }
 
-// leastOf is the lesser of two limits, of which zero is none.
+// leastOf returns the lower of two limits, where zero is no limit.
 func leastOf[T int64 | float64](a, b T) T {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -17,7 +17,7 @@ const (
 	textSummaryBudget = "No model was asked for a summary: the budget of the run or of the session is used up"
 )
 
-// Compacting is a compaction that was asked for or is under way. Seq is the sequence of its compaction_start, 0 before
+// Compacting is a compaction that was requested or is under way. Seq is the sequence of its compaction_start, 0 before
 // that.
 type Compacting struct {
 	Start schemas.CompactionStart `json:"start"`
@@ -25,7 +25,8 @@ type Compacting struct {
 	Summing
 }
 
-// StartCompaction: resolve which model is asked, and append what [State.CompactionStart] returns.
+// StartCompaction tells the driver to resolve the model for the summary and append what [State.CompactionStart]
+// returns.
 type StartCompaction struct {
 	Reason    schemas.CompactionReason
 	CommandID string
@@ -34,7 +35,7 @@ type StartCompaction struct {
 
 func (StartCompaction) step() {}
 
-// Uncompactable says why the context cannot be compacted by these settings, or "".
+// Uncompactable returns why the context cannot be compacted with these settings, or "".
 func (s *State) uncompactable(settings compaction.Settings) string {
 	switch p := s.prepare(settings, 0); {
 	case s.Run != nil && s.Run.Detached:
@@ -47,8 +48,8 @@ func (s *State) uncompactable(settings compaction.Settings) string {
 	return ""
 }
 
-// compactionDue reports whether the context has reached the reserve and can be compacted. What has just failed is not
-// retried before something has been added.
+// compactionDue reports whether the context has reached the reserve and can be compacted. After a failed compaction it
+// returns false until something is added.
 func (s *State) compactionDue() bool {
 	if !s.Config.Compaction.Enabled || s.Config.ContextWindow <= 0 || s.Uncompacted == s.Tree.Leaf {
 		return false
@@ -61,7 +62,7 @@ func (s *State) compactionDue() bool {
 		s.uncompactable(settings) == ""
 }
 
-// dueAtRest is [State.compactionDue] between runs: after one that was aborted not before the next one.
+// dueAtRest is [State.compactionDue] between runs: after an aborted run no compaction is due before the next run.
 func (s *State) dueAtRest() bool {
 	if s.LastEnd == nil || s.LastEnd.TerminationReason == schemas.EndAbort && len(s.Prompts) == 0 {
 		return false
@@ -69,11 +70,11 @@ func (s *State) dueAtRest() bool {
 	return s.compactionDue()
 }
 
-// CompactionStart is the event that a [StartCompaction] comes to with the configuration that counts for the summary: a
-// compaction_start, or a compaction_end that says why there is nothing to compact.
+// CompactionStart returns the event for a [StartCompaction] with the configuration that the summary is made by: a
+// compaction_start, or a compaction_end with the reason why there is nothing to compact.
 func (s *State) CompactionStart(step StartCompaction, config schemas.RunConfig) schemas.EventData {
 	with := *s
-	with.Messages = without(s.Messages, step.MessageID) // the reply that failed is removed by then
+	with.Messages = without(s.Messages, step.MessageID) // the compaction removes the failed reply
 	settings := with.compactionSettings(config)
 	start := &schemas.CompactionStart{
 		Reason: step.Reason, CommandID: step.CommandID, MessageID: step.MessageID, TokensBefore: s.ContextTokens(),
@@ -92,7 +93,7 @@ func (s *State) CompactionStart(step StartCompaction, config schemas.RunConfig) 
 	return start
 }
 
-// Asking is how a model is asked for summaries by this configuration.
+// Asking returns how a model is asked for summaries by this configuration.
 func Asking(config schemas.RunConfig) schemas.Summing {
 	ask := schemas.Summing{
 		Model: config.Model, ThinkingLevel: config.ThinkingLevel, Retry: config.Retry, ContextWindow: config.ContextWindow,
@@ -113,7 +114,7 @@ func (a acceptance) compact() []schemas.EventData {
 	return a.accepted("")
 }
 
-// nextCompaction is what a compaction that was asked for or is under way needs next.
+// nextCompaction returns the next step of a compaction that was requested or is under way.
 func (s *State) nextCompaction() Step {
 	c := s.Compacting
 	if c.Seq == 0 && !s.Aborted() {
@@ -137,7 +138,7 @@ func (s *State) nextCompaction() Step {
 			return Summarize{NotBefore: c.NextAt}
 		}
 		result, err := s.preparation().Summarize(s.replies(&c.Summing)...)
-		if err != nil { // of another version's requests
+		if err != nil { // requests of another version
 			end.ErrorMessage = c.failure(err.Error())
 			break
 		}
@@ -150,7 +151,7 @@ func (s *State) nextCompaction() Step {
 	return Emit{Data: end, CausationID: c.Start.CommandID}
 }
 
-// failure is the text of a compaction that failed, and why.
+// failure returns the text of a failed compaction.
 func (c *Compacting) failure(why string) string {
 	switch c.Start.Reason {
 	case schemas.CompactThreshold:
@@ -161,7 +162,7 @@ func (c *Compacting) failure(why string) string {
 	return "Compaction failed: " + why
 }
 
-// supplied is a compaction whose summary a service has written.
+// supplied completes a compaction with the summary that a service has written.
 func (s *State) supplied(end *schemas.CompactionEnd, d *schemas.SuppliedCompaction) {
 	end.Summary, end.FromHook, end.FirstKeptEntryID = d.Summary, true, cmp.Or(
 		d.FirstKeptEntryID,
@@ -200,7 +201,7 @@ func (s *State) compactionEnd(e schemas.Event, d *schemas.CompactionEnd) {
 	}
 }
 
-// outcomeOwed is the outcome of a command whose work has come to its end.
+// outcomeOwed returns the owed outcome of a command whose work has completed.
 func outcomeOwed(id string, kind schemas.CommandKind, why string, aborted bool) Owed {
 	o := Owed{By: id, Type: schemas.EventCommandApplied, ID: id, Kind: kind}
 	if why != "" || aborted {
@@ -212,7 +213,7 @@ func outcomeOwed(id string, kind schemas.CommandKind, why string, aborted bool) 
 	return o
 }
 
-// Overflow says how far a run has come with a context that was too long for its model. One attempt is made; a good
+// Overflow is the state of a run whose context was too long for its model. The run makes one attempt to compact; a good
 // reply allows another.
 type Overflow string
 
@@ -220,12 +221,12 @@ type Overflow string
 const (
 	OverflowNone       Overflow = ""
 	OverflowCompacting Overflow = "compacting"
-	OverflowRecovered  Overflow = "recovered" // the model is asked again
-	OverflowReported   Overflow = "reported"  // nothing came of it, and the log says so
+	OverflowRecovered  Overflow = "recovered" // the model is called again
+	OverflowReported   Overflow = "reported"  // the attempt failed, and the log has the failure
 )
 
-// nextAfterOverflow is what follows a reply that failed because the context was too long, nil where that is no matter
-// of compaction.
+// nextAfterOverflow returns the step after a reply that failed because the context was too long, nil if compaction does
+// not apply.
 func (s *State) nextAfterOverflow(r *Run, last *Outcome) Step {
 	if !last.Overflow || !s.Config.Compaction.Enabled || r.Detached {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// longSession is a session that has been compacted many times, and one with the same context that has not.
+// longSession returns a session that was compacted many times, and one with the same context that was not.
 type longSession struct {
 	t testing.TB
 	s *loop.State
@@ -23,7 +23,7 @@ func (l *longSession) apply(data schemas.EventData) {
 	l.applyOf(data, "")
 }
 
-// applyOf is apply for an event that goes back to a command.
+// applyOf is apply for an event that a command caused.
 func (l *longSession) applyOf(data schemas.EventData, command string) {
 	l.t.Helper()
 	e := l.s.Envelope(data)
@@ -33,7 +33,7 @@ func (l *longSession) applyOf(data schemas.EventData, command string) {
 	}
 }
 
-// run is a run of one prompt; whatever is due after it is done too.
+// run plays a run of one prompt, and the steps that are due after it.
 func (l *longSession) run(window int64) {
 	l.t.Helper()
 	l.n++
@@ -48,7 +48,7 @@ func (l *longSession) run(window int64) {
 	l.rest(window)
 }
 
-// rest does what is to be done until the session rests.
+// rest carries out steps until the session rests.
 func (l *longSession) rest(window int64) {
 	l.t.Helper()
 	config := &schemas.RunConfig{Model: schemas.ModelRef{ID: "m"}, ContextWindow: window,
@@ -91,8 +91,8 @@ func compactions(t testing.TB, times int) *loop.State {
 	return l.s
 }
 
-// TestACompactedStateIsAsLargeAsItsContext wants the state of a session, after a hundred compactions, within 1.5 times
-// that of a fresh one with the same context.
+// TestACompactedStateIsAsLargeAsItsContext wants the state of a session to be, after a hundred compactions, within 1.5
+// times that of a fresh one with the same context.
 func TestACompactedStateIsAsLargeAsItsContext(t *testing.T) {
 	t.Parallel()
 	old := compactions(t, 100)
@@ -125,7 +125,7 @@ func BenchmarkWakingAfterThousandCompactions(b *testing.B) {
 	}
 }
 
-// BenchmarkCompaction is all that a compaction costs without its model call.
+// BenchmarkCompaction measures a compaction without its model call.
 func BenchmarkCompaction(b *testing.B) {
 	l := &longSession{t: b, s: &loop.State{Session: "s1"}}
 	for range 300 {

@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// compactionSettings are the settings by which a context is compacted, fit for a window.
+// compactionSettings returns the settings of a compaction, adapted to a context window.
 func compactionSettings(p schemas.CompactionPolicy, window int64) compaction.Settings {
 	d := compaction.DefaultSettings()
 	s := compaction.Settings{
@@ -23,9 +23,9 @@ func compactionSettings(p schemas.CompactionPolicy, window int64) compaction.Set
 	return s
 }
 
-// compactionSettings are those of the configuration, as they fit the context. Where the newest results alone are more
-// than is to be kept there is no place to cut behind them, and before them is their call: it is kept with them, so that
-// what came before can be summed up.
+// compactionSettings returns the settings of the configuration, adapted to the context. If the newest results alone
+// exceed what is to be kept there is no place to cut after them, and their call is before them: it is kept with them,
+// so that what came before can be summarized.
 func (s *State) compactionSettings(config schemas.RunConfig) compaction.Settings {
 	settings := compactionSettings(config.Compaction, config.ContextWindow)
 	results := int64(0)
@@ -41,7 +41,28 @@ func (s *State) compactionSettings(config schemas.RunConfig) compaction.Settings
 	return settings
 }
 
-// compacted is the sequence of the newest compaction of the context, 0 if there is none.
+// contextBytes is the size of the context of the run under way, or of the next one, with what is about to enter it. It
+// is compared with [MaxContextBytes].
+func (s *State) contextBytes() (n int) {
+	entries := s.Messages
+	if s.Run != nil && s.Run.Detached {
+		entries = s.Run.Context
+	}
+	for _, e := range entries {
+		n += schemas.Messages{e.Message.Message}.Size()
+	}
+	if s.Run != nil {
+		for i, in := range s.Run.Inject {
+			if i == 0 {
+				in.Messages = in.Messages[min(len(s.Run.Injected), len(in.Messages)):] // the others are in the context
+			}
+			n += in.Messages.Size()
+		}
+	}
+	return n
+}
+
+// compacted returns the sequence of the newest compaction of the context, 0 if there is none.
 func (s *State) compacted() uint64 {
 	if len(s.Messages) == 0 || s.Messages[0].Message.MessageRole() != compaction.RoleCompactionSummary {
 		return 0
@@ -50,7 +71,7 @@ func (s *State) compacted() uint64 {
 	return seq
 }
 
-// since is the index of the first entry that was added after an event, or the number of entries.
+// since returns the index of the first entry that was added after an event, or the number of entries.
 func (s *State) since(seq uint64) int {
 	for i, e := range s.Messages {
 		if at, ok := EntrySeq(e.ID); ok && at > seq {
@@ -60,8 +81,7 @@ func (s *State) since(seq uint64) int {
 	return len(s.Messages)
 }
 
-// ContextTokens estimates the size of the context in tokens. Usage that was reported before a compaction does not
-// count.
+// ContextTokens estimates the size of the context in tokens. It ignores usage that was reported before a compaction.
 func (s *State) ContextTokens() int64 {
 	from := 0
 	if seq := s.compacted(); seq > 0 {
@@ -70,7 +90,7 @@ func (s *State) ContextTokens() int64 {
 	return compaction.EstimateContextSince(s.Transcript(), from).Tokens
 }
 
-// ContextUsage is how full the window of the newest run's models is, nil where that window is not known.
+// ContextUsage returns how full the context window of the newest run's models is, nil if the window is unknown.
 func (s *State) ContextUsage() *schemas.ContextUsage {
 	if s.Config.ContextWindow <= 0 {
 		return nil
@@ -78,7 +98,7 @@ func (s *State) ContextUsage() *schemas.ContextUsage {
 	return &schemas.ContextUsage{Tokens: s.ContextTokens(), ContextWindow: s.Config.ContextWindow}
 }
 
-// path is the context as compaction sees it, without what was added after an event; 0 is all of it.
+// path returns the context as compaction sees it, without what was added after an event; 0 includes everything.
 func (s *State) path(upTo uint64) []compaction.Entry {
 	var path []compaction.Entry
 	for i, e := range s.Messages {
@@ -98,26 +118,26 @@ func (s *State) path(upTo uint64) []compaction.Entry {
 	return path
 }
 
-// filesOf are the file lists of a summary, and whether a service has written it.
+// filesOf returns the file lists of a summary, and whether a service has written it.
 func filesOf(m schemas.Message) (compaction.FileLists, bool) {
 	var says struct {
 		Details  compaction.FileLists `json:"details"`
 		FromHook bool                 `json:"fromHook"`
 	}
 	if c, ok := m.(*schemas.CustomMessage); ok {
-		_ = json.Unmarshal(c.Raw, &says) // details of a service's own are no lists
+		_ = json.Unmarshal(c.Raw, &says) // a service's own details may be anything, and then have no lists
 	}
 	return says.Details, says.FromHook
 }
 
-// tokensAfter estimates the context that a compaction leaves.
+// tokensAfter estimates the size of the context that a compaction leaves.
 func (s *State) tokensAfter(end *schemas.CompactionEnd) int64 {
 	after := *s
 	after.Messages = s.keptBy(entryID(s.Seq+1), compactionSummary(schemas.Event{}, end), end)
 	return compaction.EstimateContextSince(after.Transcript(), len(after.Messages)).Tokens
 }
 
-// keptBy is the context behind a compaction: its summary and what follows from the first entry that was kept.
+// keptBy returns the context after a compaction: its summary and the entries from the first one that was kept.
 func (s *State) keptBy(id string, summary schemas.Message, d *schemas.CompactionEnd) []Entry {
 	kept := -1
 	for i := range s.Messages {
@@ -130,7 +150,7 @@ func (s *State) keptBy(id string, summary schemas.Message, d *schemas.Compaction
 		kept = s.since(s.Compacting.Seq)
 	}
 	for kept >= 0 && kept < len(s.Messages) && s.Messages[kept].Message.MessageRole() == schemas.RoleToolResult {
-		kept++ // no result without its call, whatever a service says
+		kept++ // keep no result without its call, whatever a service has chosen
 	}
 	entries := []Entry{{ID: id, Message: schemas.AnyMessage{Message: summary}}}
 	if kept >= 0 {
@@ -139,7 +159,7 @@ func (s *State) keptBy(id string, summary schemas.Message, d *schemas.Compaction
 	return entries
 }
 
-// compactionSummary is what a compaction is on the path.
+// compactionSummary returns the message that stands for a compaction on the path.
 func compactionSummary(e schemas.Event, d *schemas.CompactionEnd) schemas.Message {
 	return made(struct {
 		Role         schemas.Role       `json:"role"`
@@ -152,7 +172,7 @@ func compactionSummary(e schemas.Event, d *schemas.CompactionEnd) schemas.Messag
 		compaction.RoleCompactionSummary)
 }
 
-// prepare prepares a compaction of the context, nil where nothing has come since the last one.
+// prepare prepares a compaction of the context; it returns nil if nothing was added since the last one.
 func (s *State) prepare(settings compaction.Settings, upTo uint64) *compaction.Preparation {
 	if seq := s.compacted(); seq > 0 && s.since(seq) == len(s.Messages) {
 		return nil
@@ -160,13 +180,13 @@ func (s *State) prepare(settings compaction.Settings, upTo uint64) *compaction.P
 	return compaction.Prepare(s.path(upTo), settings)
 }
 
-// preparation is that of the compaction under way: the same for every process, whatever was added meanwhile.
+// preparation returns the preparation of the compaction under way: the same in every process, whatever was added since.
 func (s *State) preparation() *compaction.Preparation {
 	c := s.Compacting
 	p := compaction.Prepare(s.path(c.Seq), compaction.Settings{
 		ReserveTokens: c.Start.ReserveTokens, KeepRecentTokens: c.Start.KeepRecentTokens,
 	})
-	if p == nil { // the context is none that a compaction was begun of
+	if p == nil { // no compaction can have started with this context
 		p = &compaction.Preparation{Files: compaction.NewFiles()}
 	}
 	p.TokensBefore = c.Start.TokensBefore

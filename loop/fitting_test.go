@@ -7,8 +7,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A text is cut to what its JSON may have, whatever its characters are.
-func TestTextsFitAsJSON(t *testing.T) {
+// A text is cut by the size of its JSON, whatever its characters are.
+func TestTextIsCutToItsJSONLimit(t *testing.T) {
 	t.Parallel()
 	const most = 1000
 	for _, c := range []string{"x", "\x01", "\n", `"`, `\`, "é", "\u2028", "\U0001F600", "<", "\x7f", "\uFFFD"} {

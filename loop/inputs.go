@@ -6,8 +6,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Inputs wait in three queues: prompts begin a run, steering and follow-ups are polled by the one under way. A poll
-// moves inputs into the run, which brings their messages into the transcript one after the other.
+// Inputs wait in three queues. Prompts start a run; the run under way polls steering and follow-ups. A poll moves
+// inputs into the run, which brings their messages into the transcript one after the other.
 
 func (s *State) asInput(e schemas.Event, d *schemas.CommandAccepted, data schemas.CommandData) (Input, bool) {
 	in := Input{CommandID: d.CommandID, Kind: d.Kind, TraceParent: e.TraceParent}
@@ -101,12 +101,12 @@ func (s *State) AtSteeringPoll() bool {
 	return !over
 }
 
-// AtFollowUpPoll reports whether the next step depends on the follow-up queue: the run would end.
+// AtFollowUpPoll reports whether the next step depends on the follow-up queue, because the run would end.
 func (s *State) AtFollowUpPoll() bool {
 	return s.AtSteeringPoll() && s.Run.Turn == nil && len(s.Steering) == 0 && !s.Run.Last.Continue
 }
 
-// polled returns what one poll of a queue brings: all that is queued or the first, by the queue's mode.
+// polled returns what one poll of a queue takes: all inputs or the first one, by the queue's mode.
 func polled(queue []Input, mode schemas.QueueMode) []Input {
 	if len(queue) > 1 && mode != schemas.QueueAll {
 		return queue[:1]
@@ -114,7 +114,7 @@ func polled(queue []Input, mode schemas.QueueMode) []Input {
 	return queue
 }
 
-// poll is the event that moves inputs out of their queue.
+// poll returns the event that moves inputs out of their queue.
 func poll(s *State, inputs []Input) Step {
 	return Emit{Data: &schemas.QueueUpdate{
 		Steering: idsBut(s.Steering, inputs), FollowUp: idsBut(s.FollowUp, inputs), Prompts: idsBut(s.Prompts, nil),
@@ -156,8 +156,8 @@ func openCause(r *Run) string {
 	return ""
 }
 
-// Unscreened returns the inputs that wait in a queue and that the hook input has not been asked about, in the order in
-// which they would be polled: steering, follow-ups, prompts.
+// Unscreened returns the waiting inputs that the hook input was not asked about, in the order in which they would be
+// polled: steering, follow-ups, prompts.
 func (s *State) Unscreened() (inputs []Input) {
 	for _, q := range [][]Input{s.Steering, s.FollowUp, s.Prompts} {
 		for _, in := range q {
@@ -169,7 +169,7 @@ func (s *State) Unscreened() (inputs []Input) {
 	return inputs
 }
 
-// hookDecision folds what a hook decided about an input, the run that is to begin, or a call.
+// hookDecision folds what a hook decided about an input, the run that is about to start, or a call.
 func (s *State) hookDecision(d *schemas.HookDecision) {
 	switch {
 	case d.CommandID != "" && d.Hook == schemas.HookInput:
@@ -194,7 +194,7 @@ func (s *State) hookDecision(d *schemas.HookDecision) {
 	}
 }
 
-// screen is what the hook input does. An input that was dealt with elsewhere has had its outcome.
+// screen folds a decision of the hook input. An input that a service has handled has its outcome with that.
 func (s *State) screen(d *schemas.HookDecision) {
 	s.change(d.CommandID, func(in *Input) {
 		in.Screened = true
@@ -211,7 +211,7 @@ func (s *State) screen(d *schemas.HookDecision) {
 	}
 }
 
-// change changes an input that waits.
+// change changes a waiting input.
 func (s *State) change(id string, f func(in *Input)) {
 	for _, q := range []*[]Input{&s.Steering, &s.FollowUp, &s.Prompts} {
 		if i := slices.IndexFunc(*q, func(in Input) bool { return in.CommandID == id }); i >= 0 {

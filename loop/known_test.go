@@ -22,9 +22,9 @@ func send(t *testing.T, l *longSession, id string, data schemas.CommandData) (ev
 	return events
 }
 
-// The message that woke a session is in the inbox until the session rests, and may come again: it changes nothing,
-// however many commands have come behind it. Only what came before the session was idle is forgotten.
-func TestWhatWokeASessionIsKnownUntilItRests(t *testing.T) {
+// The message that woke a session is in the inbox until the session rests, and may be redelivered: that changes
+// nothing, however many commands came after it. The session forgets only commands from before it was idle.
+func TestCommandsAreKnownUntilTheSessionRests(t *testing.T) {
 	t.Parallel()
 	l := &longSession{t: t, s: &loop.State{Session: "s1"}}
 	first := &schemas.Prompt{Input: schemas.Input{Text: "go"}}

@@ -13,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// dice makes events that fit now and then and mostly do not.
+// dice makes events of which few fit the state.
 type dice struct{ *rand.Rand }
 
 func (d dice) id(prefix string) string { return fmt.Sprintf("%s%d", prefix, d.IntN(6)) }
@@ -113,7 +113,7 @@ func (d dice) event() schemas.EventData {
 	return all[d.IntN(len(all))]
 }
 
-// next is, two times out of three, what a driver would append, so that random logs get somewhere.
+// next returns, two times out of three, what a driver would append, so that random logs get somewhere.
 func (d dice) next(s *loop.State) (schemas.EventData, string) {
 	if d.IntN(3) == 0 {
 		return d.event(), d.id("c")
@@ -152,8 +152,8 @@ func apply(t *testing.T, s *loop.State, data schemas.EventData, cause string) sc
 	return e
 }
 
-// TestFoldIsTotalAndTheSameFromEverySnapshot plays random events: nothing panics, and folding a prefix, saving it as a
-// snapshot, loading that and folding the rest is folding the whole.
+// TestFoldIsTotalAndTheSameFromEverySnapshot plays random events: nothing panics, and to fold a prefix, save it as a
+// snapshot, load that and fold the rest gives the same state as to fold the whole.
 func TestFoldIsTotalAndTheSameFromEverySnapshot(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -198,7 +198,7 @@ func marshal(t *testing.T, s *loop.State) []byte {
 	return raw
 }
 
-func TestNextChangesNothing(t *testing.T) {
+func TestNextDoesNotChangeTheState(t *testing.T) {
 	t.Parallel()
 	d := dice{rand.New(rand.NewPCG(7, 7))}
 	s := &loop.State{Session: "s1"}
@@ -214,7 +214,7 @@ func TestNextChangesNothing(t *testing.T) {
 	}
 }
 
-func TestApplyRefusesWhatIsNotNext(t *testing.T) {
+func TestApplyRefusesEventsOutOfSequence(t *testing.T) {
 	t.Parallel()
 	s := &loop.State{Session: "s1"}
 	for _, e := range []schemas.Event{
@@ -230,7 +230,7 @@ func TestApplyRefusesWhatIsNotNext(t *testing.T) {
 	}
 }
 
-// FuzzFold decodes what it is given as a log and folds it.
+// FuzzFold decodes its input as a log and folds it.
 func FuzzFold(f *testing.F) {
 	f.Add([]byte(`{"commandId":"c1","kind":"prompt","queue":"prompts","data":{"text":"hi"}}`), []byte(`{"inputs":["c1"]}`))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
@@ -248,7 +248,7 @@ func FuzzFold(f *testing.F) {
 	})
 }
 
-func TestTheFirstResultIsTheResult(t *testing.T) {
+func TestLaterResultsOfACallChangeNothing(t *testing.T) {
 	t.Parallel()
 	s := &loop.State{Session: "s1"}
 	reply := &schemas.AssistantMessage{

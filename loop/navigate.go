@@ -9,20 +9,20 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// TextBusy is why a session cannot be taken elsewhere now.
+// TextBusy is why a session cannot navigate now.
 const TextBusy = "A run is under way, or about to begin: wait for its end or abort it"
 
-// Errors of going to an entry.
+// Errors of navigating to an entry.
 var (
 	ErrNoEntry  = errors.New("no such entry")
 	ErrNotAgain = errors.New("the entry is no user's message")
 )
 
-// TextSummaryCancelled is why a navigation did not take place whose summary was stopped.
+// TextSummaryCancelled is why a navigation did not take place: its summary was aborted.
 const TextSummaryCancelled = "Branch summary cancelled"
 
-// Navigation is a navigate that was accepted and whose leaf has not been moved. Seq is the sequence of its
-// branch_summary_start, 0 before that; Move is what that event says.
+// Navigation is an accepted navigate whose leaf has not moved yet. Seq is the sequence of its branch_summary_start, 0
+// before that; Move is what that event says.
 type Navigation struct {
 	CommandID string           `json:"commandId"`
 	Navigate  schemas.Navigate `json:"navigate"`
@@ -31,16 +31,15 @@ type Navigation struct {
 	Summing
 }
 
-// Navigate: read the path to the entry from the log ([State.Enter]), ask the services of the hook session_before_tree,
-// unless it has been decided, and append what [State.Moved] returns, or a command_rejected where there is no such
-// entry.
+// Navigate tells the driver to read the path to the entry from the log ([State.Enter]), to ask the services of the hook
+// session_before_tree unless it was decided, and to append what [State.Moved] returns, or a command_rejected if there
+// is no such entry.
 type Navigate struct{ CommandID, TargetID string }
 
 func (Navigate) step() {}
 
-// Moved is the event that has the navigation under way, if there is one, arrive; or a branch_summary_start, where what
-// is left behind is to be summed up first, by a model that is asked as ask says; or the refusal that a service has
-// decided on.
+// Moved returns the event that completes the navigation under way; or a branch_summary_start, if a model has to
+// summarize first what is left behind, for which ask says how to ask it; or the rejection that a service has decided.
 func (s *State) Moved(p *Path, ask schemas.Summing) schemas.EventData {
 	n := s.Navigating
 	if n == nil {
@@ -65,10 +64,10 @@ func (s *State) refuseNavigation(code schemas.RejectCode, reason string) *schema
 	}
 }
 
-// fromID is how a summary names the entry that it is put below.
+// fromID returns the name that a summary has for the entry it is put below.
 func fromID(d *schemas.Leaf) string { return cmp.Or(d.LeafID, "root") }
 
-// Left are the messages that a move to the end of a path leaves behind.
+// Left returns the messages that a move to the end of a path leaves behind.
 func (s *State) Left(p *Path) (messages schemas.Messages) {
 	for _, e := range s.left(s.moved(p)) {
 		messages = append(messages, e.Message.Message)
@@ -76,7 +75,7 @@ func (s *State) Left(p *Path) (messages schemas.Messages) {
 	return messages
 }
 
-// left are the entries that a move leaves behind: those of the context behind the newest that stays.
+// left returns the entries that a move leaves behind: those of the context after the newest one that stays.
 func (s *State) left(d *schemas.Leaf) []Entry {
 	for i := range s.Messages {
 		if s.Messages[i].ID == d.Keep {
@@ -105,8 +104,8 @@ func (s *State) moved(p *Path) *schemas.Leaf {
 	return d
 }
 
-// Busy reports whether something is under way that the path must not change under: a run, or what was begun and has to
-// come to its end first.
+// Busy reports whether something is under way during which the path must not change: a run, or a compaction or
+// navigation that has begun.
 func (s *State) Busy() bool { return s.Run != nil || s.Navigating != nil || s.Compacting != nil }
 
 func (a acceptance) navigate() []schemas.EventData {
@@ -123,16 +122,20 @@ func (a acceptance) label(d *schemas.Label) []schemas.EventData {
 	return a.applied(d)
 }
 
-// addMessage adds a message to the path, where no run is in the middle of a turn: a model would be shown it between a
-// call and its result. A steer reaches a run.
+// addMessage returns the events that add a message to the path, if no run is in the middle of a turn: there the model
+// would get it between a call and its result. A steer reaches a run.
 func (a acceptance) addMessage(d *schemas.AddMessage) []schemas.EventData {
 	if a.s.Busy() {
 		return a.rejected(schemas.RejectBusy, TextBusy)
 	}
+	added := customMessage(schemas.Event{}, d)
+	if rejected := a.tooMuch(0, schemas.Messages{added}.Size()); rejected != nil {
+		return rejected
+	}
 	return a.applied(d)
 }
 
-// nextNavigation is what a navigation needs next.
+// nextNavigation returns the next step of a navigation.
 func (s *State) nextNavigation() Step {
 	n := s.Navigating
 	end := &schemas.BranchSummaryEnd{Usage: n.Usage}
@@ -156,7 +159,7 @@ func (s *State) nextNavigation() Step {
 	return Emit{Data: end, CausationID: n.CommandID}
 }
 
-// movedWithSummary is the move of the navigation under way, whose model has written the summary.
+// movedWithSummary returns the move of the navigation under way, with the summary that its model has written.
 func (s *State) movedWithSummary() *schemas.Leaf {
 	n := s.Navigating
 	d := *n.Move
@@ -171,7 +174,7 @@ func (s *State) movedWithSummary() *schemas.Leaf {
 	return &d
 }
 
-// branchPreparation is what the summary of the branch that is being left is made from: the same for every process.
+// branchPreparation returns what the summary of the branch is made from: the same in every process.
 func (s *State) branchPreparation() *compaction.BranchPreparation {
 	n := s.Navigating
 	path := s.path(n.Seq)
@@ -183,7 +186,7 @@ func (s *State) branchPreparation() *compaction.BranchPreparation {
 	return compaction.PrepareBranch(path[min(from, len(path)):], compaction.BranchBudget(n.Ask.ContextWindow, reserve))
 }
 
-// instructions are added to the model's usual ones, or replace them.
+// instructions returns the instructions that are added to the model's usual ones or replace them.
 func (n *Navigation) instructions() (text string, replace bool) {
 	text, replace = n.Navigate.CustomInstructions, n.Navigate.ReplaceInstructions
 	if d := n.Decision; d != nil {
@@ -218,7 +221,7 @@ func (s *State) branchSummaryEnd(d *schemas.BranchSummaryEnd) {
 	}
 }
 
-// gaveUp is what the refusal of a command means that was accepted before: it changes nothing.
+// gaveUp folds the rejection of a command that was accepted before: the command changes nothing.
 func (s *State) gaveUp(id string) {
 	if s.Navigating != nil && s.Navigating.CommandID == id {
 		s.Navigating = nil

@@ -1,45 +1,48 @@
 package loop
 
 import (
+	"fmt"
+
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Step is what is to be done next: [Emit], [StartRun], [CallModel], [RunTools], [Retry], [StartCompaction],
-// [Summarize], [Navigate], [AbortSubagent], [Report] or [Rest].
+// Step is the next thing to do: [Emit], [StartRun], [CallModel], [RunTools], [Retry], [StartCompaction], [Summarize],
+// [Navigate], [AbortSubagent], [Report] or [Rest].
 type Step interface{ step() }
 
-// Emit: append this event. CausationID is the command it goes back to, empty where the run's command is. The times and
-// durations that only a clock knows (AgentEnd.DurationMs) are the driver's to fill in.
+// Emit tells the driver to append Data. CausationID is the command that caused the event, empty for the run's command.
+// The driver fills in times and durations, which only a clock knows (AgentEnd.DurationMs).
 type Emit struct {
 	Data        schemas.EventData
 	CausationID string
 }
 
-// StartRun: resolve the configuration and append agent_start with these members.
+// StartRun tells the driver to resolve the run's configuration and append agent_start with these members.
 type StartRun struct {
 	Inputs       []Input
 	SkipSteering bool
 }
 
-// CallModel: stream a reply to [State.Transcript]. Aborted says that the run is to end: no model is called, the reply
-// is an aborted one. Refused says why no model may be called: the reply is a failed one that ends the run for that
-// reason. Unready says why none can be called: the run fails with that.
+// CallModel tells the driver to stream a reply to [State.Transcript]. If Aborted, the run is to end: the driver calls
+// no model and appends an aborted reply. Refused is the reason why no model may be called: the driver appends a failed
+// reply that ends the run for that reason. Unready is why no model can be called: the run fails with that text.
 type CallModel struct {
 	Aborted bool
 	Refused schemas.TerminationReason
 	Unready string
 }
 
-// RunTools: begin these calls of the turn, by index. For each in order: append tool_execution_start (unless it has
-// begun), prepare it, and append tool_execution_end at once if it cannot be executed. Only then dispatch the others,
-// together. Their results arrive as commands or from the executor, in any order. What [State.Refusal] gives a text for
-// is never executed. Aborted says that the run is to end: what is out is to be cancelled.
+// RunTools tells the driver to begin these calls of the turn, by index. For each call in order the driver appends
+// tool_execution_start, unless the call has begun, prepares it, and appends tool_execution_end at once if it cannot be
+// executed. Only then it dispatches the other calls together. Their results arrive in any order, as commands or from
+// the executor. A call for which [State.Refusal] returns a text is never executed. If Aborted, the run is to end and
+// the driver cancels the calls that are running.
 type RunTools struct {
 	Calls   []int
 	Aborted bool
 }
 
-// Rest: nothing to do until something arrives.
+// Rest means that there is nothing to do until a command or a result arrives.
 type Rest struct{}
 
 func (Emit) step()      {}
@@ -48,7 +51,7 @@ func (CallModel) step() {}
 func (RunTools) step()  {}
 func (Rest) step()      {}
 
-// Next chooses the next step. It never changes the state, and always chooses the same for the same state.
+// Next chooses the next step. It does not change the state, and it always chooses the same step for the same state.
 func Next(s *State) Step {
 	r := s.Run
 	switch {
@@ -94,8 +97,8 @@ func nextIdle(s *State) Step {
 	if in.Kind != schemas.CommandContinue {
 		return StartRun{Inputs: []Input{in}}
 	}
-	// Continue from the tail of a reply serves what is queued, as a prompt does. Accept has made sure
-	// that there is something to continue from; what was queued then may have been withdrawn since.
+	// A continue from the tail of a reply serves what is queued, as a prompt does. Accept has checked that there is
+	// something to continue from, but what was queued then may have been withdrawn since.
 	if steering := polled(s.Steering, s.Settings.SteeringMode); endsWithReply(s) && len(steering) > 0 {
 		return StartRun{Inputs: append([]Input{in}, steering...), SkipSteering: true}
 	} else if endsWithReply(s) {
@@ -109,8 +112,8 @@ func endsWithReply(s *State) bool {
 	return n > 0 && s.Messages[n-1].Message.MessageRole() == schemas.RoleAssistant
 }
 
-// nextBetweenTurns is what follows agent_start or a turn_end. Steering is polled before the first model call and after
-// every turn; follow-ups are polled only where the run would end.
+// nextBetweenTurns returns the step after agent_start or a turn_end. Steering is polled before the first model call and
+// after every turn; follow-ups are polled only where the run would end.
 func nextBetweenTurns(s *State, r *Run) Step {
 	last := r.Last
 	switch {
@@ -145,7 +148,7 @@ func nextBetweenTurns(s *State, r *Run) Step {
 	return end(r, last, schemas.EndNoToolCalls)
 }
 
-// nextTurn begins the next turn, once the context leaves room for it.
+// nextTurn starts the next turn, after a compaction if the context leaves no room for the turn.
 func nextTurn(s *State, r *Run) Step {
 	if !r.Detached && s.compactionDue() {
 		return StartCompaction{Reason: schemas.CompactThreshold}
@@ -153,8 +156,8 @@ func nextTurn(s *State, r *Run) Step {
 	return Emit{Data: &schemas.TurnStart{TurnIndex: r.Turns}}
 }
 
-// ended reports whether the run is over whatever is queued: queued inputs stay where they are. What
-// has left a queue is carried out first.
+// ended reports whether the run ends whatever is queued: queued inputs stay in their queues, but inputs that have left
+// a queue are carried out first.
 func ended(s *State, r *Run, last *Outcome) (schemas.TerminationReason, bool) {
 	switch {
 	case last.Failed && last.Reason != "":
@@ -183,7 +186,7 @@ func overTurns(s *State, r *Run) bool {
 func end(r *Run, last *Outcome, reason schemas.TerminationReason) Step {
 	messages := r.New
 	if r.Failure != "" {
-		messages = []string{r.Failure} // as in pi, a failed run's agent_end names nothing else
+		messages = []string{r.Failure} // as in pi, the agent_end of a failed run names no other message
 	}
 	if messages == nil {
 		messages = []string{}
@@ -193,8 +196,8 @@ func end(r *Run, last *Outcome, reason schemas.TerminationReason) Step {
 	}}
 }
 
-// Stop is the event that ends the run after a finished turn because a hook asked for it, before any queue is polled,
-// so that what is queued waits for the next run. It returns nil where no turn has just been finished.
+// Stop returns the event that ends the run after a finished turn because a hook requests it, before any queue is
+// polled, so that queued inputs wait for the next run. It returns nil if no turn has just finished.
 func (s *State) Stop() schemas.EventData {
 	if !s.AtSteeringPoll() || s.Run.Turn != nil {
 		return nil
@@ -209,6 +212,10 @@ func nextReply(s *State, r *Run) Step {
 	if r.Unready != "" {
 		return CallModel{Unready: r.Unready}
 	}
+	if n := s.contextBytes(); n > MaxContextBytes {
+		return CallModel{Unready: fmt.Sprintf("The context has %d bytes, more than %d: compact the session, move its leaf "+
+			"or use another one", n, MaxContextBytes)}
+	}
 	if s.AtSteeringPoll() && len(s.Steering) > 0 {
 		return poll(s, polled(s.Steering, s.Settings.SteeringMode))
 	}
@@ -219,4 +226,27 @@ func nextReply(s *State, r *Run) Step {
 		return Emit{Data: w}
 	}
 	return CallModel{}
+}
+
+// BeyondWindow reports, by the index of the call, which calls of the turn under way must wait before they are
+// dispatched: at most window calls of one tool are in flight at once; a window of zero or less is no limit. The last
+// calls of a tool wait, so that a call which may be dispatched now may also be dispatched later, unless a call before
+// it had to wait for approval. Sub-agents have their own limits and take no place in the window.
+func (s *State) BeyondWindow(window int) []bool {
+	if s.Run == nil || s.Run.Turn == nil {
+		return nil
+	}
+	beyond, inFlight := make([]bool, len(s.Run.Turn.Calls)), map[string]int{}
+	if window <= 0 {
+		return beyond
+	}
+	for i := range s.Run.Turn.Calls {
+		c := &s.Run.Turn.Calls[i]
+		if c.End != nil || c.AwaitsApproval() || s.BeginsSubagent(*c) {
+			continue
+		}
+		inFlight[c.ToolCall.Name]++
+		beyond[i] = inFlight[c.ToolCall.Name] > window
+	}
+	return beyond
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Owed is an event that has to follow the command_accepted of a command. All events of a command are appended together,
-// but a process may die between two of them, and the log knows the command by then: so the next process appends the
+// Owed is an event that must follow the command_accepted of a command. All events of a command are appended together,
+// but a process may die between two of them when the log already knows the command; the next process then appends the
 // rest.
 type Owed struct {
 	By   string              `json:"by"` // id of the command
@@ -21,17 +21,17 @@ type Owed struct {
 	ID   string              `json:"id"` // of the command that the event is about
 	Kind schemas.CommandKind `json:"kind"`
 
-	Resolved *schemas.ApprovalResolved `json:"resolved,omitempty"` // where it is one; ID is its call
+	Resolved *schemas.ApprovalResolved `json:"resolved,omitempty"` // for an approval_resolved; ID is its call
 	Data     json.RawMessage           `json:"data,omitempty"`     // of an event whose payload is the command's
-	Text     string                    `json:"text,omitempty"`     // of a command_applied; the reason of a refusal
-	Code     schemas.RejectCode        `json:"code,omitempty"`     // of a refusal
+	Text     string                    `json:"text,omitempty"`     // of a command_applied; the reason of a rejection
+	Code     schemas.RejectCode        `json:"code,omitempty"`     // of a rejection
 }
 
-// owing is what is owed and some more events.
+// owing returns the owed events followed by more.
 func (s *State) owing(more ...Owed) []Owed { return slices.Concat(s.Owed, more) }
 
-// owe records what the command_accepted that is being applied says has to follow it. The fold decides nothing: what a
-// later version of [Accept] would do with the command makes no difference to a log that has the command already.
+// owe records the events that the command_accepted being applied says must follow it. The fold decides nothing, so a
+// later version of [Accept] does not change how an old log folds.
 func (s *State) owe(d *schemas.CommandAccepted) {
 	var more []Owed
 	for _, f := range d.Follows {
@@ -47,7 +47,7 @@ func (s *State) owe(d *schemas.CommandAccepted) {
 	}
 }
 
-// owed is what a follow of the command comes to; ok is false where it is an event that this version cannot append.
+// owed returns the event that one of the command's follows stands for; ok is false if this version cannot append it.
 func owed(d *schemas.CommandAccepted, f schemas.Follow) (o Owed, ok bool) {
 	o = Owed{By: d.CommandID, Type: f.Type, ID: cmp.Or(f.CommandID, d.CommandID), Kind: cmp.Or(f.Kind, d.Kind)}
 	switch f.Type {
@@ -67,9 +67,9 @@ func owed(d *schemas.CommandAccepted, f schemas.Follow) (o Owed, ok bool) {
 	return o, false
 }
 
-// follows says, in the command_accepted that comes before them, what the events are.
+// follows records in a command_accepted which events follow it.
 func follows(events []schemas.EventData) []schemas.Follow {
-	list := make([]schemas.Follow, 0, len(events)) // never nil: that would be a log of before
+	list := make([]schemas.Follow, 0, len(events)) // not nil, which would mean the earlier format
 	for _, e := range events {
 		f := schemas.Follow{Type: e.EventType()}
 		switch e := e.(type) {
@@ -86,14 +86,14 @@ func follows(events []schemas.EventData) []schemas.Follow {
 	return list
 }
 
-// paid records that an event about a command is there.
+// paid records that an event about a command is in the log.
 func (s *State) paid(t schemas.EventType, id string) {
 	if i := slices.IndexFunc(s.Owed, func(o Owed) bool { return o.Type == t && o.ID == id }); i >= 0 {
 		s.Owed = slices.Delete(slices.Clone(s.Owed), i, i+1)
 	}
 }
 
-// step appends the event.
+// step returns the step that appends the event.
 func (o Owed) step() Emit {
 	e := Emit{CausationID: o.By}
 	switch o.Type {
@@ -108,21 +108,21 @@ func (o Owed) step() Emit {
 	case schemas.EventCommandApplied:
 		e.Data = &schemas.CommandApplied{CommandID: o.ID, Kind: o.Kind, Text: o.Text}
 	default:
-		e.Data, _ = schemas.DecodeEventData(o.Type, o.Data) // [owed] has seen that it can be read
+		e.Data, _ = schemas.DecodeEventData(o.Type, o.Data) // [owed] has checked that it decodes
 	}
 	return e
 }
 
-// A session remembers its newest commands: one of them that is sent again changes nothing. It forgets the older ones
-// while it is idle, all but MaxKnown, so that a session of a million commands is none the larger for it; and none while
-// it is awake, for until it rests the inbox may deliver the message that woke it again, however many commands came
-// behind that one. MaxKnownAwake bounds what a session that never rests remembers.
+// A session remembers its newest commands, so that one of them that is sent again changes nothing. While it is idle it
+// forgets all but the newest MaxKnown, so that a session of a million commands does not grow. While it is awake it
+// forgets none: until it rests the inbox may redeliver the message that woke it, however many commands came after that
+// message. MaxKnownAwake bounds what a session that never rests remembers.
 const (
 	MaxKnown      = 128
 	MaxKnownAwake = 100_000
 )
 
-// Known are the commands that the log has, by a hash of 64 bits of their ids.
+// Known is the set of commands that the log has, by 64-bit hashes of their ids.
 type Known struct{ hashes []uint64 }
 
 // Has reports whether the command is among them.
@@ -147,20 +147,20 @@ func (k *Known) forget() {
 	}
 }
 
-// idle reports whether every command of the log has come to its end, so that no message waits in the inbox for the
-// session to rest.
+// idle reports whether every command of the log has completed, so that no message waits in the inbox for the session to
+// rest.
 func (s *State) idle() bool {
 	return !s.Busy() && len(s.Prompts)+len(s.Steering)+len(s.FollowUp)+len(s.Owed) == 0
 }
 
-// hashOf is the beginning of the SHA-256 of an id: nobody can find an id that has the hash of one of ours, and so be
-// taken for it.
+// hashOf returns the first 64 bits of the SHA-256 of an id: nobody can find an id with the hash of another command,
+// which would be taken for that command.
 func hashOf(id string) uint64 {
 	sum := sha256.Sum256([]byte(id))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// MarshalJSON writes the hashes as one text.
+// MarshalJSON writes the hashes as one string.
 func (k Known) MarshalJSON() ([]byte, error) {
 	raw := make([]byte, 0, 8*len(k.hashes))
 	for _, h := range k.hashes {

@@ -11,10 +11,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// TestLogsOfBeforeAreOwedWhatTheyWere applies command_accepted events that do not say what follows. What they are owed
-// is written down here and never changes with Accept; "+ID" is applied, "-ID" withdrawn, "/ID" superseded, "?CALL"
+// TestOldLogsOweTheSameEvents applies command_accepted events that do not say what follows. The events that they owe
+// are written down here and never change with Accept: "+ID" is applied, "-ID" withdrawn, "/ID" superseded, "?CALL"
 // resolved.
-func TestLogsOfBeforeAreOwedWhatTheyWere(t *testing.T) {
+func TestOldLogsOweTheSameEvents(t *testing.T) {
 	t.Parallel()
 	key := schemas.NewCallKey
 	yes := schemas.ApprovalAnswer{Call: key(100), By: "ann"}
@@ -83,9 +83,8 @@ func TestLogsOfBeforeAreOwedWhatTheyWere(t *testing.T) {
 	}
 }
 
-// TestTheFoldDoesNotDecide applies command_accepted events whose follows are not what Accept would decide, now or at
-// any time: the log is right.
-func TestTheFoldDoesNotDecide(t *testing.T) {
+// TestFoldDoesNotDecide applies command_accepted events with follows that Accept would never decide: the log is right.
+func TestFoldDoesNotDecide(t *testing.T) {
 	t.Parallel()
 	type list = []schemas.Follow
 	applied := schemas.Follow{Type: schemas.EventCommandApplied}
@@ -123,7 +122,7 @@ func TestTheFoldDoesNotDecide(t *testing.T) {
 	}
 }
 
-// owedText is what is owed, in short.
+// owedText abbreviates what is owed.
 func owedText(s *loop.State) string {
 	var list []string
 	for _, o := range s.Owed {
@@ -152,7 +151,7 @@ func withCall(a schemas.ApprovalAnswer, key schemas.CallKey) schemas.ApprovalAns
 
 func empty(*testing.T) *loop.State { return &loop.State{Session: "s1"} }
 
-// copied is a session that is a copy of another one.
+// copied returns a session that is a copy of another one.
 func copied(t *testing.T) *loop.State {
 	t.Helper()
 	s := empty(t)

@@ -9,9 +9,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// TestACommandThatWasTornIsCompleted stops after every event of commands that take several, and wants the rest of them
-// to be what Next chooses: the command is taken, and nobody will accept it again.
-func TestACommandThatWasTornIsCompleted(t *testing.T) {
+// TestPartlyStoredCommandIsCompleted stops after every event of commands that take several, and wants Next to choose
+// the rest: the log has the command, so it will not be accepted again.
+func TestPartlyStoredCommandIsCompleted(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string]schemas.CommandData{
 		"a setting":               &schemas.SetThinkingLevel{ThinkingLevel: schemas.ThinkingHigh},
@@ -55,7 +55,7 @@ func TestACommandThatWasTornIsCompleted(t *testing.T) {
 	}
 }
 
-// busy is a session with a run under way and something in every queue.
+// busy returns a session with a run under way and an input in every queue.
 func busy(t *testing.T) *loop.State {
 	t.Helper()
 	s := &loop.State{Session: "s1"}

@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,30 +9,30 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Why a sub-agent's prompt has begun no run.
+// Why a sub-agent's prompt has started no run.
 const (
 	textSuperseded = "Its prompt was superseded before its run began"
 	textWithdrawn  = "Its prompt was withdrawn before its run began"
 	textHandled    = "A service has dealt with its prompt, so that no run began"
 )
 
-// maxSubagentText is how much of a sub-agent's last message its parent is told, in bytes; maxSubagentJSON is as much as
-// the command that tells may have of it, in bytes of JSON: a runner that cannot store the command cannot go on.
+// maxSubagentText bounds, in bytes, what a parent gets of a sub-agent's last message. maxSubagentJSON bounds it in
+// bytes of JSON, to what the command for the parent can carry: a runner that cannot store the command cannot continue.
 const (
 	maxSubagentText = 256 << 10
 	maxSubagentJSON = 384 << 10
 )
 
-// Parent is what a sub-agent knows of the session that began it, and of the run that it is for.
+// Parent is what a sub-agent's session knows of the session that began it, and of the run that it makes for it.
 type Parent struct {
 	Link     schemas.SubagentLink      `json:"link"`
-	Ended    bool                      `json:"ended,omitempty"` // the run, or it will never begin
+	Ended    bool                      `json:"ended,omitempty"` // the run has ended or will never start
 	Reported bool                      `json:"reported,omitempty"`
 	Reason   schemas.TerminationReason `json:"reason,omitempty"`
 	Text     string                    `json:"text,omitempty"` // of the result, until that is reported
 }
 
-// Report: have Result stored in the inbox of the session To, and append Then.
+// Report tells the driver to have Result stored in the inbox of the session To, and to append Then.
 type Report struct {
 	To     string
 	Result schemas.SubagentResult
@@ -42,7 +41,8 @@ type Report struct {
 
 func (Report) step() {}
 
-// subagentPrompt takes the first command of a child. A session is the child of one call for ever.
+// subagentPrompt returns the events of the first command of a child. A session is the child of one call and never of
+// another.
 func (a acceptance) subagentPrompt(d *schemas.SubagentPrompt) []schemas.EventData {
 	switch {
 	case a.s.Parent != nil && a.s.Parent.Link == d.Parent:
@@ -62,7 +62,7 @@ func (s *State) becomeSubagent(d *schemas.SubagentPrompt) {
 	t.MaxTokens, t.MaxCost = d.MaxTokens, d.MaxCost
 }
 
-// subagentAbort is an abort of the run that the session is a child for.
+// subagentAbort returns the events of an abort of the run that the session makes for its parent.
 func (a acceptance) subagentAbort(d *schemas.SubagentAbort) []schemas.EventData {
 	switch p := a.s.Parent; {
 	case p == nil || p.Link != d.Parent:
@@ -79,8 +79,8 @@ func (s *State) runsForParent(r *Run) bool {
 	return r != nil && s.Parent != nil && r.Command == s.Parent.Link.PromptID()
 }
 
-// endSubagentRun notes what the run comes to that the session is a child for. Its own children are told to stop: their
-// results would be for nobody.
+// endSubagentRun records the outcome of the run that the session makes for its parent. Its own children are to be
+// aborted, because nobody waits for their results.
 func (s *State) endSubagentRun(r *Run, d *schemas.AgentEnd) {
 	if !s.runsForParent(r) || s.Parent.Ended {
 		return
@@ -93,7 +93,7 @@ func (s *State) endSubagentRun(r *Run, d *schemas.AgentEnd) {
 	s.abortChildren()
 }
 
-// neverBegan notes that the prompt of a sub-agent will begin no run.
+// neverBegan records that the prompt of a sub-agent will start no run.
 func (s *State) neverBegan(command, why string) {
 	if s.Parent != nil && !s.Parent.Ended && command == s.Parent.Link.PromptID() {
 		s.settle("", why)
@@ -106,7 +106,7 @@ func (s *State) settle(reason schemas.TerminationReason, text string) {
 	s.Parent = &p
 }
 
-// reports reports whether the parent is still to be told, now that no child of this one is at work.
+// reports reports whether the result has to be sent to the parent now, when no child of this session is at work.
 func (s *State) reports() bool {
 	return s.Parent != nil && s.Parent.Ended && !s.Parent.Reported && len(s.Children) == 0
 }
@@ -123,7 +123,7 @@ func (s *State) report() Report {
 	return r
 }
 
-// lastText is the text of the newest reply of a run that says something.
+// lastText returns the text of the newest reply of a run that has any.
 func (s *State) lastText(ids []string) string {
 	for _, id := range slices.Backward(ids) {
 		if reply, ok := s.Message(id).(*schemas.AssistantMessage); ok && !reply.Failed() {
@@ -135,7 +135,7 @@ func (s *State) lastText(ids []string) string {
 	return ""
 }
 
-// failed says why a run has failed, and how far it came.
+// failed returns why a run has failed, and how far it came.
 func failed(end *schemas.AgentEnd, last string) string {
 	text := fmt.Sprintf("The sub-agent's run ended: %s", end.TerminationReason)
 	if end.ErrorMessage != "" {
@@ -147,7 +147,7 @@ func failed(end *schemas.AgentEnd, last string) string {
 	return text
 }
 
-// cut leaves out what is beyond most bytes, and says so.
+// cut shortens a text to at most most bytes, with a note that it did.
 func cut(text string, most int) string {
 	if text = strings.ToValidUTF8(text, "\uFFFD"); len(text) <= most {
 		return text
@@ -158,7 +158,7 @@ func cut(text string, most int) string {
 	return text[:most] + fmt.Sprintf("\n\n[%d bytes more are in the sub-agent's log]", len(text)-most)
 }
 
-// fitting leaves out what is beyond most bytes of JSON, and says so.
+// fitting shortens a text to at most most bytes of JSON, with a note that it did.
 func fitting(text string, most int) string {
 	for i, r := range text {
 		switch {
@@ -174,15 +174,4 @@ func fitting(text string, most int) string {
 		}
 	}
 	return text
-}
-
-// maxSession is the longest id of a session.
-const maxSession = 64
-
-// childSession is the id of the session of a sub-agent. Without the call's nonce nobody can guess it, and it does not
-// give the nonce away.
-func childSession(parent string, call *Call) string {
-	sum := sha256.Sum256([]byte(parent + "/" + string(call.Key) + "/" + call.Nonce))
-	suffix := fmt.Sprintf("-%s-%x", call.Key, sum[:6])
-	return parent[:min(len(parent), maxSession-len(suffix))] + suffix
 }

@@ -1,6 +1,7 @@
 package loop_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// queueing is a session whose run is under way, and to which inputs come.
+// queueing is a session with a run under way that gets inputs.
 type queueing struct {
 	t   *testing.T
 	s   *loop.State
@@ -34,7 +35,7 @@ func (q *queueing) append(cause string, events ...schemas.EventData) {
 	}
 }
 
-// replayed is the session as another process has it: folded from the log as it is stored.
+// replayed returns the session as another process has it: folded from the stored log.
 func (q *queueing) replayed() *loop.State {
 	q.t.Helper()
 	s := &loop.State{Session: "s1"}
@@ -53,7 +54,7 @@ func (q *queueing) replayed() *loop.State {
 	return s
 }
 
-// send has a command decided. It returns the code of a refusal.
+// send has a command accepted. It returns the code of a rejection.
 func (q *queueing) send(id string, data schemas.CommandData) schemas.RejectCode {
 	q.t.Helper()
 	events := q.decide(q.s, id, data)
@@ -79,7 +80,7 @@ func codeOf(events []schemas.EventData) schemas.RejectCode {
 
 func megabytes(n int) schemas.Input { return schemas.Input{Text: strings.Repeat("x", n<<20)} }
 
-// The queues of a session are bounded in bytes, all together, whatever the inputs consist of.
+// The queues of a session are bounded in bytes together, whatever the inputs consist of.
 func TestQueuesAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	q := newQueueing(t)
@@ -130,7 +131,7 @@ func TestQueuesAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-// One input may wait whatever its size: the limit is one on what piles up.
+// One input may wait whatever its size: the limit is for inputs that pile up.
 func TestAnEmptyQueueTakesAnyInput(t *testing.T) {
 	t.Parallel()
 	q := newQueueing(t)
@@ -139,5 +140,59 @@ func TestAnEmptyQueueTakesAnyInput(t *testing.T) {
 	}
 	if got := q.send("p2", &schemas.Steer{}); got != schemas.RejectQueueFull {
 		t.Errorf("a second one: %q", got)
+	}
+}
+
+// withContext is a session whose context has n messages of a megabyte: of runs that have failed, for example.
+func withContext(t *testing.T, n int) *queueing {
+	q := &queueing{t: t, s: &loop.State{Session: "s1"}}
+	said := schemas.AnyMessage{Message: megabytes(1).AsMessages(time.Time{})[0]}
+	for i := range n {
+		q.s.Messages = append(q.s.Messages, loop.Entry{ID: fmt.Sprintf("b1.%d", i), Message: said})
+	}
+	return q
+}
+
+// Inputs that the context has no room for are refused, also those that interrupt a run.
+func TestContextIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	const most = loop.MaxContextBytes >> 20
+	q := withContext(t, most-2)
+	if got := q.send("fits", &schemas.Prompt{Input: megabytes(1)}); got != "" {
+		t.Errorf("a prompt that there is room for is refused with %q", got)
+	}
+	for id, data := range map[string]schemas.CommandData{
+		"prompt": &schemas.Prompt{Input: megabytes(1)}, "steer": &schemas.Steer{Input: megabytes(1)},
+		"follow-up": &schemas.FollowUp{Input: megabytes(1)},
+		"message":   &schemas.AddMessage{Content: schemas.Contents{schemas.Text{Text: megabytes(2).Text}}},
+	} {
+		if got := q.send(id, data); got != schemas.RejectState {
+			t.Errorf("a %s that there is no room for is refused with %q", id, got)
+		}
+	}
+	q.append("", &schemas.AgentStart{Config: &schemas.RunConfig{}, Inputs: []string{"fits"}})
+	interrupt := &schemas.Prompt{Input: megabytes(1), WhenBusy: schemas.BusyInterrupt}
+	if got := q.send("interrupt", interrupt); got != schemas.RejectState {
+		t.Errorf("an interrupting prompt is refused with %q", got)
+	}
+	if got := q.send("small", &schemas.Steer{Input: schemas.Input{Text: "x"}}); got != "" {
+		t.Errorf("a small steer is refused with %q", got)
+	}
+	first := schemas.Command{Session: "s1", ID: "first", Data: &schemas.Prompt{Input: megabytes(most + 1)}}
+	if got := codeOf(loop.Accept(withContext(t, 0).s, first, nil, loop.Rules{})); got != "" {
+		t.Errorf("an input of an empty session is refused with %q", got)
+	}
+}
+
+// A context that results of tools have made too large is not sent to a model: the run fails.
+func TestContextThatIsTooLargeIsNotSent(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]bool{loop.MaxContextBytes>>20 - 1: false, loop.MaxContextBytes >> 20: true} {
+		q := withContext(t, n)
+		q.append("", &schemas.AgentStart{Config: &schemas.RunConfig{}}, &schemas.TurnStart{})
+		step, ok := loop.Next(q.s).(loop.CallModel)
+		if refused := strings.Contains(step.Unready, "The context has"); !ok || refused != want {
+			t.Errorf("with %d MiB the next step is %#v", n, loop.Next(q.s))
+		}
 	}
 }

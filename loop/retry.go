@@ -6,7 +6,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Retry: wait until NotBefore and then begin the next turn, by appending Then. Nothing else is to be done until then.
+// Retry tells the driver to wait until NotBefore and then to start the next turn by appending Then. Nothing else is to
+// be done until then.
 type Retry struct {
 	NotBefore time.Time
 	Then      schemas.EventData
@@ -17,15 +18,15 @@ func (Retry) step() {}
 // textRetryCancelled is the final error of a retry that an abort cut short.
 const textRetryCancelled = "Retry cancelled"
 
-// Retrying is what a run knows of its attempts to get a good reply.
+// Retrying is the state of a run's attempts to get a good reply.
 type Retrying struct {
 	Attempt   int       `json:"attempt"`
 	NotBefore time.Time `json:"notBefore"`
-	Waiting   bool      `json:"waiting,omitempty"` // for NotBefore
+	Waiting   bool      `json:"waiting,omitempty"` // until NotBefore
 }
 
-// nextAfterFailure is what follows a turn whose reply failed, nil where the run ends with it: ask again, then the next
-// model of the list.
+// nextAfterFailure returns the step after a turn whose reply failed, nil if the run ends with it: first retries, then
+// the next model of the list.
 func nextAfterFailure(s *State, r *Run, last *Outcome) Step {
 	if !last.Failed || r.Failure != "" {
 		return nil
@@ -56,7 +57,7 @@ func nextAfterFailure(s *State, r *Run, last *Outcome) Step {
 	return nil
 }
 
-// Attempt returns the number of the retry that the next model call is, 0 where it is none.
+// Attempt returns the number of the retry that the next model call is, 0 if it is none.
 func (s *State) Attempt() int {
 	if s.Run == nil {
 		return 0
@@ -71,11 +72,11 @@ func (r *Run) attempts() int {
 	return r.Retrying.Attempt
 }
 
-// retryStart removes the failed reply from the transcript; the run's usage still counts it.
+// retryStart removes the failed reply from the transcript; the run's usage still includes it.
 func (s *State) retryStart(r *Run, e time.Time, d *schemas.AutoRetryStart) {
 	s.forget(r, d.MessageID)
 	r.Retrying = &Retrying{
-		Attempt: d.Attempt, NotBefore: e.Add(time.Duration(d.DelayMs) * time.Millisecond), Waiting: true,
+		Attempt: d.Attempt, NotBefore: e.Add(schemas.Milliseconds(d.DelayMs)), Waiting: true,
 	}
 }
 
@@ -89,7 +90,7 @@ func (s *State) retryEnd(r *Run, d *schemas.AutoRetryEnd) {
 	}
 }
 
-// fallBack has the run go on with another model, as after a turn that has to be followed by another.
+// fallBack continues the run with another model, as after a turn that another turn must follow.
 func (s *State) fallBack(r *Run, d *schemas.ModelFallback) {
 	s.forget(r, d.MessageID)
 	s.Config.Model = d.To

@@ -8,13 +8,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// FoldVersion is the version of the fold. A snapshot of another version must not be used: replay instead.
+// FoldVersion is the version of the fold. A snapshot of another version must not be used: replay the log instead.
 const FoldVersion = 2
 
-// State is what a session's log comes to. The zero value is the state before the first event. Messages are what a model
-// is shown: the path from the root of the session's tree to its leaf. What is off the path is in the log, and nowhere
-// else. A State is not safe for concurrent use; its messages are shared with the events they came from and must not be
-// changed. Its JSON is the snapshot format of [FoldVersion].
+// State is what a session's log folds to. The zero value is the state before the first event. Messages are what a model
+// gets: the path from the root of the session's tree to its leaf; entries off the path are only in the log. A State is
+// not safe for concurrent use. It shares its messages with the events they came from, and they must not be changed. Its
+// JSON is the snapshot format of [FoldVersion].
 type State struct {
 	Session      string            `json:"session"`
 	Seq          uint64            `json:"seq"`
@@ -30,26 +30,26 @@ type State struct {
 	ErrorMessage string            `json:"errorMessage,omitempty"`
 	Usage        schemas.Usage     `json:"usage,omitzero"`
 	Known        Known             `json:"taken,omitzero"` // the newest commands that are in the log
-	Owed         []Owed            `json:"owed,omitempty"` // by commands that were accepted, in order
+	Owed         []Owed            `json:"owed,omitempty"` // by accepted commands, in order
 	Origin       *Origin           `json:"origin,omitempty"`
 	Tree         Tree              `json:"tree,omitzero"`
 	Name         string            `json:"name,omitempty"`   // of the session, for people
 	Labels       map[string]string `json:"labels,omitempty"` // by the id of the entry
 	Navigating   *Navigation       `json:"navigating,omitempty"`
 	Compacting   *Compacting       `json:"compacting,omitempty"`
-	Uncompacted  string            `json:"uncompacted,omitempty"` // the leaf at which a compaction failed last
-	Parent       *Parent           `json:"parent,omitempty"`      // whose sub-agent the session is
-	Children     []Child           `json:"children,omitempty"`    // sub-agents that have not given their result
+	Uncompacted  string            `json:"uncompacted,omitempty"` // the leaf at the last failed compaction
+	Parent       *Parent           `json:"parent,omitempty"`      // set for a sub-agent
+	Children     []Child           `json:"children,omitempty"`    // sub-agents without a result
 }
 
-// Settings are what set_model and its like have chosen; nil and empty leave the choice to the runner.
+// Settings are the choices of set_model and similar commands. Nil and empty members leave the choice to the runner.
 type Settings struct {
 	Model         *schemas.ModelRef     `json:"model,omitempty"`
 	Fallbacks     []schemas.ModelRef    `json:"fallbacks,omitzero"` // nil leaves the choice to the runner
 	ThinkingLevel schemas.ThinkingLevel `json:"thinkingLevel,omitempty"`
 	SystemPrompt  *string               `json:"systemPrompt,omitempty"`
 	ToolsSet      bool                  `json:"toolsSet,omitempty"`
-	Tools         []string              `json:"tools,omitempty"` // nil with ToolsSet: all announced
+	Tools         []string              `json:"tools,omitempty"` // nil with ToolsSet: all announced tools
 	SteeringMode  schemas.QueueMode     `json:"steeringMode,omitempty"`
 	FollowUpMode  schemas.QueueMode     `json:"followUpMode,omitempty"`
 	ToolExecution schemas.ExecutionMode `json:"toolExecution,omitempty"`
@@ -57,17 +57,17 @@ type Settings struct {
 	Channel       string                `json:"channel,omitempty"` // the client the session belongs to
 	ChannelOnly   bool                  `json:"channelOnly,omitempty"`
 	Workspace     *string               `json:"workspace,omitempty"`
-	MaxTokens     int64                 `json:"maxTokens,omitempty"` // of the session, as a sub-agent; 0 is off
+	MaxTokens     int64                 `json:"maxTokens,omitempty"` // limit of the session as a sub-agent; 0 is none
 	MaxCost       float64               `json:"maxCost,omitempty"`   // the same, in US dollars
 }
 
-// Entry is a message of the path and the id that it has in the session's tree.
+// Entry is a message of the path with its id in the session's tree.
 type Entry struct {
 	ID      string             `json:"id"`
 	Message schemas.AnyMessage `json:"message"`
 }
 
-// Input is what a prompt, steer, follow_up or continue brings, waiting or entering the transcript. A continue has no
+// Input is the content of a prompt, steer, follow_up or continue that waits or enters the transcript. A continue has no
 // messages.
 type Input struct {
 	CommandID string              `json:"commandId"`
@@ -77,21 +77,21 @@ type Input struct {
 	TraceParent string `json:"traceparent,omitempty"`
 
 	Expand   bool                  `json:"expand,omitempty"`   // the text may name a template or skill of the workspace
-	Screened bool                  `json:"screened,omitempty"` // it is expanded, and the hook input has been asked
-	Begin    *schemas.HookDecision `json:"begin,omitempty"`    // what before_agent_start decided about the run it begins
+	Screened bool                  `json:"screened,omitempty"` // it was expanded and the hook input was asked
+	Begin    *schemas.HookDecision `json:"begin,omitempty"`    // decision of before_agent_start about the run it starts
 }
 
 // Run is the run under way.
 type Run struct {
 	ID           string        `json:"id"`
-	Command      string        `json:"command,omitempty"` // that began it
+	Command      string        `json:"command,omitempty"` // that started it
 	TraceParent  string        `json:"traceparent,omitempty"`
 	StartedAt    time.Time     `json:"startedAt"`
 	SkipSteering bool          `json:"skipSteering,omitempty"`
 	Unready      string        `json:"unready,omitempty"`  // why no model can be called
-	Polled       bool          `json:"polled,omitempty"`   // the first turn's poll has brought something
+	Polled       bool          `json:"polled,omitempty"`   // the first turn's poll found an input
 	Inject       []Input       `json:"inject,omitempty"`   // polled from a queue, not yet in the transcript
-	Injected     []string      `json:"injected,omitempty"` // ids of the messages of Inject[0] that are
+	Injected     []string      `json:"injected,omitempty"` // message ids of Inject[0] that are in the transcript
 	Open         *Entry        `json:"open,omitempty"`     // announced by message_start; not a reply
 	Turn         *Turn         `json:"turn,omitempty"`
 	Turns        int           `json:"turns"`
@@ -102,13 +102,14 @@ type Run struct {
 	Usage        schemas.Usage `json:"usage,omitzero"`
 	Retrying     *Retrying     `json:"retrying,omitempty"`
 	Fallbacks    int           `json:"fallbacks,omitempty"` // how many of Config.Fallbacks have been used
-	Context      []Entry       `json:"context,omitempty"`   // the run's own transcript, once State.Messages was replaced
+	Context      []Entry       `json:"context,omitempty"`   // the run's own transcript, after State.Messages was replaced
 	Detached     bool          `json:"detached,omitempty"`
 	Overflow     Overflow      `json:"overflow,omitempty"`
-	Uncompacted  bool          `json:"uncompacted,omitempty"` // a compaction has failed, and is not retried
+	Uncompacted  bool          `json:"uncompacted,omitempty"` // a compaction has failed and is not retried
 
 	Warned   map[schemas.BudgetScope]bool `json:"warned,omitempty"`
-	Children int                          `json:"children,omitempty"` // sub-agents begun
+	Children int                          `json:"children,omitempty"` // number of sub-agents begun
+	Branches int                          `json:"branches,omitempty"` // number of copies requested
 }
 
 // Turn is the turn under way.
@@ -117,7 +118,7 @@ type Turn struct {
 	Streaming string                    `json:"streaming,omitempty"` // id of the reply that is being streamed
 	ReplyID   string                    `json:"replyId,omitempty"`
 	Reply     *schemas.AssistantMessage `json:"reply,omitempty"`
-	Reason    schemas.TerminationReason `json:"reason,omitempty"` // what cut the reply off
+	Reason    schemas.TerminationReason `json:"reason,omitempty"` // why the reply was cut off
 	Retryable bool                      `json:"retryable,omitempty"`
 	Overflow  bool                      `json:"overflow,omitempty"` // the context was too long
 	Calls     []Call                    `json:"calls,omitempty"`
@@ -135,16 +136,17 @@ type Call struct {
 	End       *schemas.ToolExecutionEnd `json:"end,omitempty"`
 	EndedAt   time.Time                 `json:"endedAt,omitzero"`
 	MessageID string                    `json:"messageId,omitempty"` // of its result, once that is in the transcript
-	Subagent  string                    `json:"subagent,omitempty"`  // session that it has begun
+	Subagent  string                    `json:"subagent,omitempty"`  // session that the call has begun
+	Branch    int                       `json:"branch,omitempty"`    // number of the copy it requests in the run, from 1
 }
 
-// Outcome is what a finished turn leaves for the choice of what follows.
+// Outcome is what a finished turn leaves for the choice of the next step.
 type Outcome struct {
 	Failed     bool                      `json:"failed,omitempty"` // the reply was an error or aborted
 	Reason     schemas.TerminationReason `json:"reason,omitempty"` // why, if not the stop reason
 	Aborted    bool                      `json:"aborted,omitempty"`
 	Continue   bool                      `json:"continue,omitempty"`   // tool results wait for the model
-	Terminated bool                      `json:"terminated,omitempty"` // every result asked to end
+	Terminated bool                      `json:"terminated,omitempty"` // every result requested the end
 	Error      string                    `json:"error,omitempty"`
 	Retryable  bool                      `json:"retryable,omitempty"`
 	Overflow   bool                      `json:"overflow,omitempty"` // the context was too long
@@ -160,7 +162,7 @@ type Abort struct {
 // Idle reports whether no run is under way.
 func (s *State) Idle() bool { return s.Run == nil }
 
-// Transcript returns the messages a model call of the run sees, before any hook. The slice is the caller's.
+// Transcript returns the messages that a model call of the run gets, before any hook. The caller owns the slice.
 func (s *State) Transcript() schemas.Messages {
 	entries := s.Messages
 	if s.Run != nil && s.Run.Detached {
@@ -173,7 +175,7 @@ func (s *State) Transcript() schemas.Messages {
 	return messages
 }
 
-// Message returns the message with the given id, or nil. It looks from the newest.
+// Message returns the message with the given id, or nil. It searches from the newest.
 func (s *State) Message(id string) schemas.Message {
 	if s.Run != nil && s.Run.Detached {
 		if m := find(s.Run.Context, id); m != nil {
@@ -183,7 +185,7 @@ func (s *State) Message(id string) schemas.Message {
 	return find(s.Messages, id)
 }
 
-// MessagesByID returns the messages with these ids, in their order; ids that the transcript does not know are left out.
+// MessagesByID returns the messages with these ids, in the order of ids, without those that the transcript lacks.
 func (s *State) MessagesByID(ids []string) schemas.Messages {
 	messages := make(schemas.Messages, 0, len(ids))
 	for _, id := range ids {
@@ -203,7 +205,7 @@ func find(entries []Entry, id string) schemas.Message {
 	return nil
 }
 
-// PendingToolCalls returns the ids of the calls that have begun and not ended, sorted and without repetition.
+// PendingToolCalls returns the ids of the calls that have begun and not ended, sorted and without duplicates.
 func (s *State) PendingToolCalls() []string {
 	if s.Run == nil || s.Run.Turn == nil {
 		return nil
@@ -234,8 +236,8 @@ func (s *State) Call(key schemas.CallKey) *Call {
 	return nil
 }
 
-// Envelope returns the session, sequence and ids that the next event has. For agent_start and turn_start the ids are
-// those that the event itself begins: "r" or "t" and its sequence.
+// Envelope returns the session, sequence and ids of the next event. For agent_start and turn_start the run or turn id
+// is the one that the event begins: "r" or "t" and its sequence.
 func (s *State) Envelope(data schemas.EventData) schemas.Event {
 	e := schemas.Event{Session: s.Session, Seq: s.Seq + 1, Data: data}
 	if s.Run != nil {
@@ -256,5 +258,5 @@ func (s *State) Envelope(data schemas.EventData) schemas.Event {
 	return e
 }
 
-// MessageID is the id of the message whose message_start comes next: "m" and its sequence.
+// MessageID returns the id of the message that the next event begins: "m" and its sequence.
 func (s *State) MessageID() string { return fmt.Sprintf("m%d", s.Seq+1) }

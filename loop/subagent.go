@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Child is a sub-agent that the session has begun and that has not given its result.
+// Child is a sub-agent that the session has begun and that has not sent its result.
 type Child struct {
 	Start     schemas.SubagentStart `json:"start"`
 	Nonce     string                `json:"nonce"`
@@ -17,16 +17,17 @@ type Child struct {
 	Abort     ChildAbort            `json:"abort,omitempty"`
 }
 
-// ChildAbort says what has become of the parent's wish that a child stop.
+// ChildAbort is the state of the parent's abort of a child.
 type ChildAbort string
 
-// What becomes of it; the zero value is that there is none.
+// The states of an abort; the zero value means that there is none.
 const (
-	AbortOwed ChildAbort = "owed" // the child has yet to be told
+	AbortOwed ChildAbort = "owed" // the abort has yet to be sent
 	AbortSent ChildAbort = "sent"
 )
 
-// AbortSubagent: have [schemas.SubagentAbort] with the link stored in the inbox of Session, and append Then.
+// AbortSubagent tells the driver to have a [schemas.SubagentAbort] with the link stored in the inbox of Session, and to
+// append Then.
 type AbortSubagent struct {
 	Session string
 	Link    schemas.SubagentLink
@@ -49,14 +50,14 @@ func (s *State) Answers(r *schemas.SubagentResult) bool {
 	return c != nil && c.Nonce == r.Nonce && c.Start.Session == r.Session
 }
 
-// Link is what the child's session knows its parent by.
+// Link returns what the child's session knows its parent by.
 func (c *Child) Link(parent string) schemas.SubagentLink {
 	return schemas.SubagentLink{
 		Session: parent, Call: c.Start.Call, Nonce: c.Nonce, Depth: c.Start.Depth, MaxDepth: c.Start.MaxDepth,
 	}
 }
 
-// applyToFamily folds what goes between the session, its sub-agents and its parent.
+// applyToFamily folds the events between the session, its sub-agents and its parent.
 func (s *State) applyToFamily(e schemas.Event) {
 	switch d := e.Data.(type) {
 	case *schemas.SubagentStart:
@@ -102,7 +103,7 @@ func (s *State) markChildren(f func(c *Child)) {
 	}
 }
 
-// abortChildren has every sub-agent told to stop that has not been.
+// abortChildren owes an abort to every sub-agent that has none.
 func (s *State) abortChildren() {
 	if s.works() {
 		s.markChildren(func(c *Child) {
@@ -113,12 +114,12 @@ func (s *State) abortChildren() {
 	}
 }
 
-// works reports whether a sub-agent is at work that has not been told to stop.
+// works reports whether a sub-agent without an abort is at work.
 func (s *State) works() bool {
 	return slices.ContainsFunc(s.Children, func(c Child) bool { return c.Abort == "" })
 }
 
-// toAbort returns a child that has yet to be told to stop, or nil.
+// toAbort returns a child whose abort has yet to be sent, or nil.
 func (s *State) toAbort() *Child {
 	if i := slices.IndexFunc(s.Children, func(c Child) bool { return c.Abort == AbortOwed }); i >= 0 {
 		return &s.Children[i]
@@ -133,7 +134,7 @@ func (c *Child) abort(s *State) AbortSubagent {
 	}
 }
 
-// joins reports whether the run waits, at its end, for sub-agents in the background. That of a sub-agent waits for all.
+// joins reports whether the run waits, at its end, for sub-agents in the background. A sub-agent's run waits for all.
 func (s *State) joins() bool {
 	all := s.runsForParent(s.Run)
 	return slices.ContainsFunc(s.Children, func(c Child) bool {
@@ -141,13 +142,13 @@ func (s *State) joins() bool {
 	})
 }
 
-// SubagentEnded is the event that ends the child with its result.
+// SubagentEnded returns the event that ends the child with its result.
 func SubagentEnded(r *schemas.SubagentResult) *schemas.SubagentEnd {
 	return &schemas.SubagentEnd{Call: r.Call, Session: r.Session, IsError: r.IsError, Reason: r.Reason, Usage: r.Usage}
 }
 
-// subagentResult is what the result of a child does whose call has ended: it is a follow-up, unless the child was told
-// to stop, or the call has been answered for it.
+// subagentResult returns the events of the result of a child whose call has ended: the result is a follow-up, unless
+// the child was aborted or the call was answered for the child.
 func (a acceptance) subagentResult(d *schemas.SubagentResult) []schemas.EventData {
 	if !a.s.Answers(d) {
 		return nil
@@ -162,7 +163,7 @@ func (a acceptance) subagentResult(d *schemas.SubagentResult) []schemas.EventDat
 	return a.accepted(schemas.QueuePrompts, end)
 }
 
-// brings is what a follow-up with a result says.
+// brings returns the content of a follow-up with a result.
 func (s *State) brings(r *schemas.SubagentResult) string {
 	who, has := "session "+r.Session, "has finished"
 	if c := s.Child(r.Call); c != nil && c.Start.Name != "" {
@@ -174,8 +175,7 @@ func (s *State) brings(r *schemas.SubagentResult) string {
 	return "The sub-agent (" + who + ") " + has + ":\n\n" + r.Text
 }
 
-// Subagent is the event with which a call of the turn begins a sub-agent, or, where it may not, the text that the call
-// is refused with.
+// Subagent returns the event with which a call of the turn begins a sub-agent, or the text to refuse the call with.
 func (s *State) Subagent(call *Call, args schemas.SubagentCall) (start *schemas.SubagentStart, refusal string) {
 	policy, depth := s.Config.Subagents.WithDefaults(), 1
 	if s.Parent != nil {
@@ -197,14 +197,14 @@ func (s *State) Subagent(call *Call, args schemas.SubagentCall) (start *schemas.
 	if !ok {
 		return nil, "No budget is left for a sub-agent"
 	}
+	id := schemas.CallSession(s.Session, call.Key, s.Session+"/"+string(call.Key)+"/"+call.Nonce)
 	return &schemas.SubagentStart{
-		Call: call.Key, ToolCallID: call.ToolCall.ID, Session: childSession(s.Session, call), Depth: depth,
-		MaxDepth: policy.MaxDepth, Background: args.Background, Join: args.Background && args.Join,
-		SubagentSettings: settings,
+		Call: call.Key, ToolCallID: call.ToolCall.ID, Session: id, Depth: depth, MaxDepth: policy.MaxDepth,
+		Background: args.Background, Join: args.Background && args.Join, SubagentSettings: settings,
 	}, ""
 }
 
-// subagentSettings are the parent's own choices, but for what the call says and the policy allows.
+// subagentSettings returns the parent's settings with what the call sets and the policy allows.
 func (s *State) subagentSettings(p schemas.SubagentPolicy, args schemas.SubagentCall) (
 	set schemas.SubagentSettings, refusal string,
 ) {
@@ -215,7 +215,7 @@ func (s *State) subagentSettings(p schemas.SubagentPolicy, args schemas.Subagent
 	case !same && !slices.Contains(p.Profiles, set.Profile):
 		return set, fmt.Sprintf("A sub-agent may not follow the profile %q", set.Profile)
 	case args.Workspace != "" && (!same || args.Workspace != config.Workspace) &&
-		!slices.Contains(p.Workspaces, args.Workspace): // what another profile may, it may in its own workspace
+		!slices.Contains(p.Workspaces, args.Workspace): // another profile's rights hold in its own workspace
 		return set, fmt.Sprintf("A sub-agent may not work in the workspace %q", args.Workspace)
 	}
 	for _, name := range args.Tools {

@@ -8,34 +8,34 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Summing is the work on a summary: what a model has been asked and has said. It is in the state, so that whichever
-// process is there goes on with it.
+// Summing is the work on a summary: what was requested from a model and what it has replied. It is in the state, so
+// that any process can continue it.
 type Summing struct {
 	Ask      schemas.Summing       `json:"ask"`
 	Good     []schemas.AnyMessage  `json:"good,omitempty"` // replies that are summaries, one for each part
 	Attempt  int                   `json:"attempt,omitempty"`
-	NextAt   time.Time             `json:"nextAt,omitzero"` // the model is asked again then, or later
+	NextAt   time.Time             `json:"nextAt,omitzero"` // earliest time of the next request
 	Failed   string                `json:"failed,omitempty"`
 	Usage    schemas.Usage         `json:"usage,omitzero"`
 	Abort    *Abort                `json:"abort,omitempty"`
-	Decision *schemas.HookDecision `json:"decision,omitempty"` // of the services that were asked about it
+	Decision *schemas.HookDecision `json:"decision,omitempty"` // of the services of the hook
 }
 
-// Summarize: ask the services of the hook, if it has not been decided ([State.SummaryHook]); then ask the model, not
-// before NotBefore, what [State.SummaryRequest] says, and append the summary_end that [State.SummaryEnd] makes of the
-// reply.
+// Summarize tells the driver to ask the services of the hook, unless it was decided ([State.SummaryHook]); then to send
+// the model, not before NotBefore, the request of [State.SummaryRequest], and to append the summary_end that
+// [State.SummaryEnd] makes of the reply.
 type Summarize struct{ NotBefore time.Time }
 
 func (Summarize) step() {}
 
-// SummaryRequest is what a model is asked next for a summary. Attempt is the number of the retry, 0 for the first.
+// SummaryRequest is a request to a model for a summary. Attempt is the number of the retry, 0 for the first request.
 type SummaryRequest struct {
 	compaction.Request
 	Ask     schemas.Summing
 	Attempt int
 }
 
-// summing is the work on a summary that is under way, or nil.
+// summing returns the work on a summary that is under way, or nil.
 func (s *State) summing() *Summing {
 	switch {
 	case s.Compacting != nil && s.Compacting.Seq > 0:
@@ -46,7 +46,7 @@ func (s *State) summing() *Summing {
 	return nil
 }
 
-// SummaryRequest returns what a model is to be asked now; false where nothing is.
+// SummaryRequest returns the request that is due; false if none is.
 func (s *State) SummaryRequest() (SummaryRequest, bool) {
 	w := s.summing()
 	if w == nil {
@@ -72,8 +72,8 @@ func (s *State) summaryRequests() []compaction.Request {
 	return []compaction.Request{r}
 }
 
-// SummaryEnd is the event that a reply to [State.SummaryRequest] comes to. A reply that is no summary is asked for
-// again as often as the retry policy allows; retryable says whether that may help where the reply failed.
+// SummaryEnd returns the event for a reply to [State.SummaryRequest]. A reply that is no summary is retried as often as
+// the retry policy allows; retryable reports whether a retry may help after a failed reply.
 func (s *State) SummaryEnd(reply *schemas.AssistantMessage, retryable bool) *schemas.SummaryEnd {
 	w, request, ok := s.summing(), SummaryRequest{}, false
 	if request, ok = s.SummaryRequest(); !ok {
@@ -92,7 +92,7 @@ func (s *State) SummaryEnd(reply *schemas.AssistantMessage, retryable bool) *sch
 	return end
 }
 
-// noSummary says why a reply is no summary.
+// noSummary returns why a reply is no summary.
 func (s *State) noSummary(r SummaryRequest, reply *schemas.AssistantMessage) error {
 	if s.Compacting == nil || s.Compacting.Seq == 0 {
 		_, _, err := s.branchPreparation().Summarize(reply)
@@ -108,7 +108,7 @@ func (s *State) noSummary(r SummaryRequest, reply *schemas.AssistantMessage) err
 	return err
 }
 
-// summaryEnd folds what came of a request.
+// summaryEnd folds the outcome of a request.
 func (s *State) summaryEnd(e schemas.Event, d *schemas.SummaryEnd) {
 	w := s.summing()
 	reply, ok := d.Message.Message.(*schemas.AssistantMessage)
@@ -124,13 +124,13 @@ func (s *State) summaryEnd(e schemas.Event, d *schemas.SummaryEnd) {
 		w.Good, w.Attempt, w.NextAt = append(w.Good[:len(w.Good):len(w.Good)], d.Message), 0, time.Time{}
 	case d.Retry:
 		w.Attempt++
-		w.NextAt = e.Time.Add(time.Duration(d.RetryDelayMs) * time.Millisecond)
+		w.NextAt = e.Time.Add(schemas.Milliseconds(d.RetryDelayMs))
 	default:
 		w.Failed = d.Error
 	}
 }
 
-// Aborted reports whether the run under way is to end, or without one the summary that is being made to be given up.
+// Aborted reports whether the run under way is to end or, without a run, the summary under way is to be given up.
 func (s *State) Aborted() bool {
 	if s.Run != nil {
 		return s.Run.Abort != nil
@@ -138,8 +138,8 @@ func (s *State) Aborted() bool {
 	return s.Compacting != nil && s.Compacting.Abort != nil || s.Navigating != nil && s.Navigating.Abort != nil
 }
 
-// SummaryHook is the hook whose services are to be asked about the summary under way, "" where that is decided. The
-// request returns what the services get of it.
+// SummaryHook returns the hook whose services are to be asked about the summary under way, "" if it was decided, and
+// the request for the services.
 func (s *State) SummaryHook() (hook schemas.HookName, req schemas.HookRequest) {
 	w := s.summing()
 	switch {

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// nextToolStep is what a reply with tool calls needs next; without any, its turn ends.
+// nextToolStep returns what a reply with tool calls needs next; without tool calls it ends the turn.
 func nextToolStep(s *State, r *Run) Step {
 	calls := r.Turn.Calls
 	if s.Sequential() {
@@ -41,8 +42,8 @@ func nextToolStep(s *State, r *Run) Step {
 	return endTurn(s, r)
 }
 
-// Sequential reports whether the calls of the turn under way must not overlap: the run says so, or one of the tools
-// called does.
+// Sequential reports whether the calls of the turn under way must not overlap, because the run or one of the called
+// tools requires it.
 func (s *State) Sequential() bool {
 	if s.Config.ToolExecution == schemas.ExecuteSequential {
 		return true
@@ -55,30 +56,7 @@ func (s *State) Sequential() bool {
 	return false
 }
 
-// BeyondWindow reports, by the index of the call, which calls of the turn under way have to wait before they are
-// dispatched: no more than window calls of one tool are in flight at once, and a window of zero or less is no limit.
-// The last calls of a tool wait, so that a call which may be dispatched now may be later too, unless one before it had
-// to wait for approval. Sub-agents have limits of their own, and take no worker's place.
-func (s *State) BeyondWindow(window int) []bool {
-	if s.Run == nil || s.Run.Turn == nil {
-		return nil
-	}
-	beyond, inFlight := make([]bool, len(s.Run.Turn.Calls)), map[string]int{}
-	if window <= 0 {
-		return beyond
-	}
-	for i := range s.Run.Turn.Calls {
-		c := &s.Run.Turn.Calls[i]
-		if c.End != nil || c.AwaitsApproval() || s.BeginsSubagent(*c) {
-			continue
-		}
-		inFlight[c.ToolCall.Name]++
-		beyond[i] = inFlight[c.ToolCall.Name] > window
-	}
-	return beyond
-}
-
-// Definition returns the definition that the run started with of a tool, or nil.
+// Definition returns the definition of a tool that the run started with, or nil.
 func (s *State) Definition(name string) *schemas.ToolDefinition {
 	for i := range s.Config.Tools {
 		if s.Config.Tools[i].Name == name {
@@ -88,9 +66,9 @@ func (s *State) Definition(name string) *schemas.ToolDefinition {
 	return nil
 }
 
-// Refusal returns the error text with which a call is answered without being executed, or "": the reply was cut off
-// (its arguments may be incomplete), or the run is being aborted and the call has not begun, or only waits for
-// approval.
+// Refusal returns the error text that a call is answered with instead of being executed, or "". A call is refused if
+// the reply was cut off, because its arguments may be incomplete; if the run is being aborted and the call has not
+// begun or waits for approval; and if it requests one copy of the session too many.
 func (s *State) Refusal(c Call) string {
 	switch {
 	case s.Run.Turn.Reply.StopReason == schemas.StopLength:
@@ -98,6 +76,8 @@ func (s *State) Refusal(c Call) string {
 			"may be truncated. Re-issue the tool call with complete arguments.", c.ToolCall.Name)
 	case s.Run.Abort != nil && (c.Key == "" || c.AwaitsApproval()):
 		return TextAborted
+	case c.Branch > schemas.MaxBranchesOfRun:
+		return fmt.Sprintf("A run may make no more than %d copies of its session", schemas.MaxBranchesOfRun)
 	}
 	return ""
 }
@@ -119,16 +99,18 @@ func endTurn(s *State, r *Run) Step {
 	return Emit{Data: &schemas.TurnEnd{MessageID: r.Turn.ReplyID, ToolResults: ids, ContextUsage: s.ContextUsage()}}
 }
 
-// BeginsSubagent reports whether a call is of the runner's own tool agent. A tool of that name in a workspace, such as
-// the recorded one of a re-run, is a tool like any other.
-func (s *State) BeginsSubagent(c Call) bool {
-	return c.ToolCall.Name == schemas.ToolAgent &&
-		!slices.ContainsFunc(s.Config.Tools, func(d schemas.ToolDefinition) bool {
-			return d.Name == schemas.ToolAgent && d.Workspace != ""
-		})
+// BeginsSubagent reports whether a call is of the runner's own tool agent.
+func (s *State) BeginsSubagent(c Call) bool { return s.ours(c, schemas.ToolAgent) }
+
+// ours reports whether a call is of the runner's own tool of that name. A workspace's tool of that name, such as a
+// recorded one in a re-run, is a tool like any other.
+func (s *State) ours(c Call, name string) bool {
+	return c.ToolCall.Name == name && !slices.ContainsFunc(s.Config.Tools, func(d schemas.ToolDefinition) bool {
+		return d.Name == name && d.Workspace != ""
+	})
 }
 
-// agentCalls is how many calls of the turn may yet begin a sub-agent.
+// agentCalls returns how many calls of the turn may still begin a sub-agent.
 func (s *State) agentCalls() (n int) {
 	for _, c := range s.Run.Turn.Calls {
 		if s.BeginsSubagent(c) && c.End == nil && c.Subagent == "" {
@@ -138,33 +120,41 @@ func (s *State) agentCalls() (n int) {
 	return n
 }
 
-// textDenied is the result of a call that somebody denied without a reason.
+// textDenied is the result of a call that was denied without a reason.
 const textDenied = "The call was denied"
 
-// byTime is who denies a call that nobody has answered in time.
+// byTime names who denies a call that nobody has answered in time.
 const byTime = "time"
 
-// Approval is what a call knows of the agreement that it needs.
+// Approval is the approval that a call needs. Digest and Args are those of the request; both are empty for a request
+// without a digest, as in logs of an earlier format.
 type Approval struct {
 	RequestedAt time.Time                 `json:"requestedAt"`
 	TimeoutMs   int64                     `json:"timeoutMs,omitempty"`
+	Digest      string                    `json:"digest,omitempty"`
+	Args        json.RawMessage           `json:"args,omitempty"`
 	Answer      *schemas.ApprovalResolved `json:"answer,omitempty"`
 }
 
-// Until is when time denies the call; the zero time is never.
+// Until returns when the call is denied for lack of an answer; the zero time means never.
 func (a *Approval) Until() time.Time {
 	if a.TimeoutMs == 0 {
 		return time.Time{}
 	}
-	return a.RequestedAt.Add(time.Duration(a.TimeoutMs) * time.Millisecond)
+	return a.RequestedAt.Add(schemas.Milliseconds(a.TimeoutMs))
 }
 
-// AwaitsApproval reports whether the call waits for somebody's answer.
+// OtherThan reports whether the answer is to another request, which has another digest.
+func (a *Approval) OtherThan(d schemas.ApprovalAnswer) bool {
+	return d.Digest != "" && d.Digest != a.Digest
+}
+
+// AwaitsApproval reports whether the call waits for an answer to its approval request.
 func (c *Call) AwaitsApproval() bool {
 	return c.End == nil && c.Approval != nil && c.Approval.Answer == nil
 }
 
-// Denied returns the text a denied call is answered with, or "".
+// Denied returns the text that a denied call is answered with, or "".
 func (c *Call) Denied() string {
 	if c.Approval == nil || c.Approval.Answer == nil || c.Approval.Answer.Approved {
 		return ""
@@ -177,12 +167,15 @@ func (c *Call) Denied() string {
 
 func (s *State) approvalRequested(at time.Time, d *schemas.ApprovalRequested) {
 	if c := s.Call(d.Call); c != nil && c.Approval == nil {
-		c.Approval = &Approval{RequestedAt: at, TimeoutMs: d.TimeoutMs}
+		c.Approval = &Approval{RequestedAt: at, TimeoutMs: d.TimeoutMs, Digest: d.Digest}
+		if d.Digest != "" { // a log of the earlier format folds to the same state as before
+			c.Approval.Args = d.Args
+		}
 	}
 }
 
 func (s *State) approvalResolved(d *schemas.ApprovalResolved) {
-	if c := s.Call(d.Call); c != nil && c.AwaitsApproval() { // the first answer is the answer
+	if c := s.Call(d.Call); c != nil && c.AwaitsApproval() { // later answers change nothing
 		c.Approval.Answer = d
 	}
 }
@@ -200,48 +193,49 @@ func (s *State) AwaitingApproval() (calls []*Call) {
 	return calls
 }
 
-// Agreed returns the arguments that the call is executed with: those that whoever approved it has put in place of args,
-// or args.
+// Agreed returns the arguments to execute the call with: those that the approver has put in place of the call's, or
+// those that were approved, whatever the hooks make of the model's now, or args.
 func (c *Call) Agreed(args json.RawMessage) json.RawMessage {
-	if c.Approval == nil || c.Approval.Answer == nil || c.Approval.Answer.Args == nil {
+	switch a := c.Approval; {
+	case a == nil:
 		return args
+	case a.Answer != nil && a.Answer.Args != nil:
+		return a.Answer.Args
+	case a.Args != nil:
+		return a.Args
 	}
-	return c.Approval.Answer.Args
+	return args
 }
 
-// answer is what an approve or deny does: it answers the call that it names. args are in place of the call's, if any;
-// whoever calls [Accept] has checked them against the tool's schema.
+// answer returns the events of an approve or deny. It answers the call that it names, if its digest is that of the
+// request. args replace the call's arguments, if any; the caller of [Accept] has checked them by the tool's schema.
 func (a acceptance) answer(approved bool, d schemas.ApprovalAnswer, args json.RawMessage) []schemas.EventData {
-	by := d.By
-	if by == "" {
-		by = a.c.Source
-	}
+	by, c := cmp.Or(d.By, a.c.Source), a.s.Call(d.Call)
 	switch {
 	case d.Call == "":
 		return a.rejected(schemas.RejectInvalid, "name the call, as approval_requested does")
 	case by == byTime:
 		return a.rejected(schemas.RejectInvalid, fmt.Sprintf("by %q is reserved: it is who denies what nobody answers", by))
-	}
-	for _, c := range a.s.AwaitingApproval() {
-		if d.Call == c.Key {
-			return a.applied(&schemas.ApprovalResolved{
-				Call: c.Key, ToolCallID: c.ToolCall.ID, Approved: approved, By: by, Reason: d.Reason, Args: args,
-			})
-		}
-	}
-	if c := a.s.Call(d.Call); c != nil && c.Approval != nil {
+	case c == nil || c.Approval == nil:
+		return a.rejected(schemas.RejectNotFound, fmt.Sprintf("call %s does not wait for approval", d.Call))
+	case c.Approval.OtherThan(d):
+		return a.rejected(schemas.RejectStale, fmt.Sprintf("call %s is not the one that was shown: "+
+			"look at the call again, and answer with the digest of its approval_requested", d.Call))
+	case !c.AwaitsApproval():
 		return a.rejected(schemas.RejectConsumed, fmt.Sprintf("call %s has been answered already", d.Call))
 	}
-	return a.rejected(schemas.RejectNotFound, fmt.Sprintf("call %s does not wait for approval", d.Call))
+	return a.applied(&schemas.ApprovalResolved{
+		Call: c.Key, ToolCallID: c.ToolCall.ID, Approved: approved, By: by, Reason: d.Reason, Args: args,
+	})
 }
 
-// expired is what the timer of an approval does.
+// expired returns the events of the timer of an approval.
 func (a acceptance) expired(d *schemas.Timer) []schemas.EventData {
 	c := a.s.Call(schemas.CallKey(d.Call))
 	if c == nil || !c.AwaitsApproval() || c.Approval.TimeoutMs == 0 {
 		return nil
 	}
-	waited := time.Duration(c.Approval.TimeoutMs) * time.Millisecond
+	waited := schemas.Milliseconds(c.Approval.TimeoutMs)
 	return a.applied(&schemas.ApprovalResolved{
 		Call: c.Key, ToolCallID: c.ToolCall.ID, By: byTime, Reason: fmt.Sprintf("Nobody approved the call within %s", waited),
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// step carries out a step as far as it needs no model, tool, hook or message; where it needs one it says which and
-// returns false.
+// step carries out a step if it needs no model, tool, hook or message; otherwise it writes which it needs and returns
+// false.
 func (p *player) step(step loop.Step) (done bool) {
 	p.t.Helper()
 	switch step := step.(type) {
@@ -90,8 +90,8 @@ func (p *player) wait(format string, args ...any) {
 	fmt.Fprintf(&p.out, "  wait for "+format+"\n", args...)
 }
 
-// runTools begins the calls of a step and ends at once those that are refused. It returns false where the others are
-// with their tools.
+// runTools begins the calls of a step and ends those that are refused. It returns false if other calls wait for their
+// results.
 func (p *player) runTools(step loop.RunTools) (done bool) {
 	p.t.Helper()
 	var waits []string
@@ -131,7 +131,7 @@ func (p *player) runTools(step loop.RunTools) (done bool) {
 	return false
 }
 
-// answer is the text a call is answered with in place of being executed.
+// answer returns the text that a call is answered with instead of being executed.
 func (p *player) answer(c loop.Call) string {
 	if text := p.s.Refusal(c); text != "" {
 		return text
@@ -139,7 +139,7 @@ func (p *player) answer(c loop.Call) string {
 	return c.Denied()
 }
 
-// describe says what an event is, in short.
+// describe abbreviates an event.
 func describe(data schemas.EventData) string {
 	kind := string(data.EventType())
 	switch d := data.(type) {

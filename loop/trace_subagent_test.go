@@ -8,7 +8,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// toolCall is a call of a tool; what follows the name of the tool agent behind a + is an argument that is true.
+// toolCall returns a call of a tool; a word after + behind the name of the tool agent is an argument that is true.
 func toolCall(id, tool string) schemas.ToolCall {
 	name, flags, _ := strings.Cut(tool, "+")
 	args := json.RawMessage(`{}`)
@@ -20,7 +20,7 @@ func toolCall(id, tool string) schemas.ToolCall {
 	return schemas.ToolCall{ID: id, Name: name, Arguments: args}
 }
 
-// beginSubagent does what a driver does about a call of the tool agent, but for the prompt.
+// beginSubagent does what a driver does for a call of the tool agent, except for the prompt.
 func (p *player) beginSubagent(call loop.Call) {
 	p.t.Helper()
 	end := &schemas.ToolExecutionEnd{ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Call: call.Key}
@@ -40,8 +40,8 @@ func (p *player) beginSubagent(call loop.Call) {
 	p.append(end, "")
 }
 
-// child is what a sub-agent answers: the model's id of its call, then error=true or tokens=N, and a text. It comes as a
-// driver takes it in.
+// child delivers a sub-agent's result as a driver does: the model's id of its call, then error=true or tokens=N, and a
+// text.
 func (p *player) child(line string) {
 	p.t.Helper()
 	id, text, _ := strings.Cut(line, " ")

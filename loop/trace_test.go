@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the traces expect")
 
-// TestTraces plays testdata/*.txtar. A file says in prose what it is about, in "in" what comes, and in "want" what the
-// loop makes of it; testdata/README.md says how to read both. -update rewrites the latter: read the difference.
+// TestTraces plays testdata/*.txtar. A file has prose about its subject, the inputs in "in", and the loop's output in
+// "want"; testdata/README.md explains the format. -update rewrites "want": read the difference.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
@@ -83,7 +83,7 @@ func (p *player) play(in string) {
 	}
 }
 
-// line carries out one line. settings says that the session does not go on for it.
+// line carries out one line. settings reports that no step follows from it.
 func (p *player) line(line string) (settings bool) {
 	p.t.Helper()
 	verb, rest, _ := strings.Cut(line, " ")
@@ -155,8 +155,8 @@ func (p *player) decode(raw string, into any) {
 	}
 }
 
-// command takes in a command: its kind, its id and its payload, which for the three that bring a text may be just that.
-// Of its events it appends only the first, if keep is not negative.
+// command accepts a command: its kind, its id and its payload, which may be a plain text for the three kinds that have
+// one. If keep is not negative it appends only the first keep events.
 func (p *player) command(line string, keep int) {
 	p.t.Helper()
 	kind, rest, _ := strings.Cut(line, " ")
@@ -192,7 +192,7 @@ func (p *player) command(line string, keep int) {
 	}
 }
 
-// reply is what a model says: words of the form name=value, and then a text.
+// reply is a model's reply: words of the form name=value, and then a text.
 func (p *player) reply(line string) {
 	p.t.Helper()
 	if p.s.Run == nil || p.s.Run.Turn == nil || p.s.Run.Turn.Reply != nil {
@@ -246,7 +246,7 @@ func orStop(r schemas.StopReason) schemas.StopReason {
 	return r
 }
 
-// result is what a tool answers: the model's id of the call, then error=true or terminate=true, and a text.
+// result is a tool's result: the model's id of the call, then error=true or terminate=true, and a text.
 func (p *player) result(line string) {
 	p.t.Helper()
 	id, text, _ := strings.Cut(line, " ")
@@ -298,7 +298,7 @@ func (p *player) carryOn() {
 	p.t.Fatal("the loop does not come to rest")
 }
 
-// checkLog wants the log folded anew to give the state, and so does each of its prefixes, saved and loaded.
+// checkLog wants the log, folded again, to give the state; and the same for each of its prefixes, saved and loaded.
 func (p *player) checkLog() {
 	p.t.Helper()
 	s := &loop.State{}

@@ -10,15 +10,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Tree is where a session's next entry is put: below Leaf, the newest entry of the path, "" for the root. It is a fold
-// of its own, which needs no more than the events of a legal log: what it does with others is not said.
+// Tree is the place of a session's next entry: below Leaf, the newest entry of the path; "" is the root. It is a fold
+// of its own that needs only the events of a legal log; for any other log its result is undefined.
 type Tree struct {
 	Leaf   string `json:"leaf,omitempty"`
-	Before string `json:"before,omitempty"` // the leaf before the newest entry was added; "" once it was moved
+	Before string `json:"before,omitempty"` // the leaf before the newest entry was added; "" after a move
 }
 
-// Node is an entry of a session's tree: a child of Parent, or a root. Message is what it is on the path, nil for an
-// entry that no model is shown. Seq is the sequence of its event.
+// Node is an entry of a session's tree: a child of Parent, or a root. Message is the entry's message on the path, nil
+// for an entry that models do not get. Seq is the sequence of its event.
 type Node struct {
 	ID, Parent string
 	Seq        uint64
@@ -27,11 +27,11 @@ type Node struct {
 	Message    schemas.Message
 }
 
-// entryID is the id of the entry that an event with this sequence makes, where it has no message's.
+// entryID returns the id of the entry that an event with this sequence makes, unless the entry has a message's id.
 func entryID(seq uint64) string { return fmt.Sprintf("e%d", seq) }
 
-// EntrySeq returns the sequence that an entry's id was made of, which is that of its event or, for a message, of its
-// message_start. It is false for what is no id.
+// EntrySeq returns the sequence in an entry's id: that of its event or, for a message, of its message_start. It returns
+// false for a text that is no id.
 func EntrySeq(id string) (seq uint64, ok bool) {
 	if len(id) < 2 {
 		return 0, false
@@ -90,7 +90,7 @@ func (t *Tree) add(n *Node) {
 	t.Before, t.Leaf = t.Leaf, n.ID
 }
 
-// root begins a path of its own with messages that come from outside.
+// root starts a path with messages that come from outside the session.
 func (t *Tree) root(seq uint64, letter string, messages schemas.Messages) []Node {
 	*t = Tree{}
 	nodes := make([]Node, len(messages))
@@ -101,7 +101,7 @@ func (t *Tree) root(seq uint64, letter string, messages schemas.Messages) []Node
 	return nodes
 }
 
-// outsideID is the id of the nth message that an event has brought from outside.
+// outsideID returns the id of the nth message that an event has brought from outside the session.
 func outsideID(letter string, seq uint64, n int) string {
 	return fmt.Sprintf("%s%d.%d", letter, seq, n)
 }
@@ -118,24 +118,24 @@ func entryType(m schemas.Message) schemas.TreeEntryType {
 	return schemas.EntryMessage
 }
 
-// forget takes a reply that is asked for again off the path, if nothing has been put below it: it stays in the tree,
-// and the next one is beside it.
+// forget removes a reply that is retried from the path, if nothing was put below it. The reply stays in the tree, and
+// the next one becomes its sibling.
 func (t *Tree) forget(id string) {
 	if t.Leaf == id && id != "" {
 		t.Leaf, t.Before = t.Before, ""
 	}
 }
 
-// customMessage is what a custom_message is on the path.
+// customMessage returns the message of a custom_message on the path.
 func customMessage(e schemas.Event, d *schemas.AddMessage) schemas.Message {
 	content, err := schemas.Marshal(d.Content)
 	if err != nil {
-		content = nil // of blocks that nobody has validated
+		content = nil // blocks that were never validated
 	}
 	return compaction.CustomMessage(d.CustomType, content, d.Display, d.Details, unixMilli(e.Time))
 }
 
-// branchSummary is what a summary of the branch that was left is on the path.
+// branchSummary returns the message of a branch's summary on the path.
 func branchSummary(e schemas.Event, d *schemas.BranchSummary) schemas.Message {
 	return made(struct {
 		Role schemas.Role `json:"role"`
@@ -146,7 +146,7 @@ func branchSummary(e schemas.Event, d *schemas.BranchSummary) schemas.Message {
 
 func made(v any, role schemas.Role) schemas.Message {
 	raw, err := schemas.Marshal(v)
-	if err != nil { // details that are no JSON: nobody has validated them
+	if err != nil { // details that were never validated
 		raw = json.RawMessage(`{"role":"` + string(role) + `"}`)
 	}
 	return &schemas.CustomMessage{Role: role, Raw: raw}
@@ -155,7 +155,7 @@ func made(v any, role schemas.Role) schemas.Message {
 // MaxLabels is how many entries of a session may have a label.
 const MaxLabels = 1000
 
-// moveLeaf folds a move of the leaf; the label and the outcome of its command are owed then.
+// moveLeaf folds a move of the leaf; the label and the outcome of its command are then owed.
 func (s *State) moveLeaf(e schemas.Event, d *schemas.Leaf) {
 	keep := 0
 	for i := range s.Messages {
@@ -178,7 +178,7 @@ func (s *State) moveLeaf(e schemas.Event, d *schemas.Leaf) {
 	}
 	s.Navigating = nil
 	if text := n.label(); text != "" {
-		raw, _ := schemas.Marshal(&schemas.Label{TargetID: label, Label: text}) // two texts always encode
+		raw, _ := schemas.Marshal(&schemas.Label{TargetID: label, Label: text}) // two strings always encode
 		s.Owed = s.owing(Owed{
 			By: n.CommandID, Type: schemas.EventLabel, ID: n.CommandID, Kind: schemas.CommandNavigate, Data: raw,
 		})
@@ -199,7 +199,7 @@ func (s *State) setLabel(d *schemas.Label) {
 	s.Labels[d.TargetID] = d.Label
 }
 
-// addEntry puts a message on the path that is no run's.
+// addEntry puts a message on the path that is not a run's.
 func (s *State) addEntry(id string, m schemas.Message) {
 	s.Messages = append(s.Messages, Entry{ID: id, Message: schemas.AnyMessage{Message: m}})
 }

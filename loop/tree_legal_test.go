@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// fork begins a session as a copy from an entry: its context is the path to the entry, less a reply at the end whose
+// fork creates a session as a copy from an entry: its context is the path to the entry, without a last reply whose
 // calls have no results, and a model can be called with it.
 func (g *gardener) fork(seed uint64, entry string, position schemas.BranchPosition) {
 	g.t.Helper()
@@ -52,8 +52,7 @@ func (g *gardener) fork(seed uint64, entry string, position schemas.BranchPositi
 	}
 }
 
-// unanswered says what no vendor takes of a context that a model is called with, as vendors are shown it: a result
-// without its call, or a call without its result.
+// unanswered returns what no vendor accepts in a context: a result without its call, or a call without its result.
 func unanswered(context schemas.Messages) string {
 	messages := providers.Transform(compaction.ToLLM(context), &providers.Model{}, nil)
 	if wrong := illegal(messages); wrong != "" {
@@ -85,7 +84,7 @@ func unanswered(context schemas.Messages) string {
 	return ""
 }
 
-// illegal says which result of a transcript is without its call.
+// illegal returns which result of a transcript is without its call.
 func illegal(messages schemas.Messages) string {
 	open := map[string]bool{}
 	for i, m := range messages {

@@ -15,7 +15,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-var treeSeeds = flag.Uint64("tree.seeds", 30, "how many sessions TestTheContextIsThePath plays, by seeds from 0 on")
+var treeSeeds = flag.Uint64("tree.seeds", 30, "sessions that TestContextIsThePathToTheLeaf plays, by seeds from 0 on")
 
 // gardener grows a session's tree: it does what a driver does, with a model and tools that answer at random, and dies
 // now and then.
@@ -42,7 +42,7 @@ func (g *gardener) append(data schemas.EventData, cause string) {
 	g.log = append(g.log, e)
 }
 
-// command has a command accepted, or as many of its events stored as a process gets to that dies.
+// command has a command accepted; if the process dies, only some of its events are stored.
 func (g *gardener) command(data schemas.CommandData) {
 	g.t.Helper()
 	g.n++
@@ -62,7 +62,7 @@ func (g *gardener) command(data schemas.CommandData) {
 	}
 }
 
-// step carries out what is next; it returns false at rest.
+// step carries out the next step; it returns false at rest.
 func (g *gardener) step() bool {
 	g.t.Helper()
 	switch step := loop.Next(g.s).(type) {
@@ -103,7 +103,7 @@ func (g *gardener) config() *schemas.RunConfig {
 		ContextWindow: 150}
 }
 
-// summary is what a model says that is asked for one: now and then nothing, and now and then it fails for good.
+// summary is a model's reply to a request for a summary: sometimes empty, and sometimes a failure that is not retried.
 func (g *gardener) summary() *schemas.AssistantMessage {
 	m := &schemas.AssistantMessage{StopReason: schemas.StopStop, Content: schemas.Contents{schemas.Text{Text: "summary"}}}
 	switch g.IntN(6) {
@@ -129,7 +129,7 @@ func (g *gardener) reply() {
 	end := &schemas.MessageEnd{MessageID: id, Message: schemas.AnyMessage{Message: m}}
 	switch g.IntN(8) {
 	case 0:
-		end.Interrupted = true // the process died; the next one goes on
+		end.Interrupted = true // the process died; the next one continues
 	case 1:
 		m.StopReason, m.ErrorMessage, end.Retryable = schemas.StopError, "overloaded", true
 		if g.IntN(2) == 0 {
@@ -182,8 +182,8 @@ func (g *gardener) anything() schemas.CommandData {
 	return all[g.IntN(len(all))]
 }
 
-// failedReply reports whether a message is a reply that no model is shown. One that is asked for again is on the path
-// as long as something is below it, and where somebody goes to it.
+// failedReply reports whether a message is a reply that no model gets. A reply that is retried stays on the path if an
+// entry is below it, and if a navigation goes there.
 func failedReply(m schemas.Message) bool {
 	reply, ok := m.(*schemas.AssistantMessage)
 	return ok && reply.Failed()
@@ -205,9 +205,9 @@ func (f *forest) apply(e schemas.Event) {
 	}
 }
 
-// path is what a model is to be shown, by the tree alone: the path from the root to the leaf.
+// path is what a model must get, by the tree alone: the path from the root to the leaf.
 //
-// Behind a compaction it is the summary, what the compaction kept, and what came later.
+// After a compaction it is the summary, the messages that the compaction kept, and those that came later.
 func (f *forest) path() (ids []string) {
 	var summary, until string
 	for id := f.tree.Leaf; id != ""; id = f.nodes[id].Parent {
@@ -232,10 +232,10 @@ func (f *forest) path() (ids []string) {
 	return ids
 }
 
-// TestTheContextIsThePath plays any sequence of prompts, moves, labels and entries, with crashes anywhere: what a model
-// is shown is the path from the root of the tree to its leaf, the fold is the same from every snapshot, and no result
-// is without its call.
-func TestTheContextIsThePath(t *testing.T) {
+// TestContextIsThePathToTheLeaf plays random sequences of prompts, moves, labels and entries, with crashes anywhere: a
+// model gets the path from the root of the tree to its leaf, the fold is the same from every snapshot, and no result is
+// without its call.
+func TestContextIsThePathToTheLeaf(t *testing.T) {
 	t.Parallel()
 	compactions := 0
 	for seed := range *treeSeeds {

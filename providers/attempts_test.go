@@ -14,8 +14,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// TestOneRequestIsOneOnTheWire counts what a failing vendor receives: one request each time the loop asks the gateway,
-// and from a program that has the SDK ask again, as many as it says.
+// TestOneRequestIsOneOnTheWire counts the requests that a failing vendor receives: one for each request of the loop to
+// the gateway, and MaxRetries more from a program that lets the SDK retry.
 func TestOneRequestIsOneOnTheWire(t *testing.T) {
 	t.Parallel()
 	noRetries := []string{"google-generative-ai", "google-vertex", "mistral-conversations"}
@@ -52,7 +52,7 @@ func TestOneRequestIsOneOnTheWire(t *testing.T) {
 	}
 }
 
-// anyKey is a key for every provider.
+// anyKey is a source with a key for every provider.
 type anyKey struct{}
 
 func (anyKey) Key(context.Context, string) (string, error) { return "a-key-for-tests", nil }

@@ -15,7 +15,7 @@ import (
 
 const benchDeltas = 10_000
 
-// BenchmarkStream measures a reply of 10 000 deltas that a server on loopback sends as fast as it can: for each API one
+// BenchmarkStream measures replies of 10 000 deltas that a server on loopback sends as fast as it can: for each API one
 // of text and one of a tool call.
 func BenchmarkStream(b *testing.B) {
 	for _, api := range served() {
@@ -40,7 +40,7 @@ func benchmarkStream(b *testing.B, api string, body []byte) {
 	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/deltas, "allocs/delta")
 }
 
-// BenchmarkFirstEvent measures what lies between the head of the response, which the first events come with, and the
+// BenchmarkFirstEvent measures the time from the header of the response, which arrives with the first events, to the
 // first delta.
 func BenchmarkFirstEvent(b *testing.B) {
 	for _, api := range served() {
@@ -55,7 +55,7 @@ func BenchmarkFirstEvent(b *testing.B) {
 	}
 }
 
-// TestFirstEventIsNotHeldBack takes the best of many tries, for all others measure how busy the machine is.
+// TestFirstEventIsNotHeldBack uses the best of many tries, because slower ones measure the load of the machine.
 func TestFirstEventIsNotHeldBack(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
@@ -72,8 +72,8 @@ func TestFirstEventIsNotHeldBack(t *testing.T) {
 	}
 }
 
-// TestStreamsCostAsMuchAsTheyAreLong holds that nothing is done for a delta that grows with those before it.
-func TestStreamsCostAsMuchAsTheyAreLong(t *testing.T) { // alone: what others allocate would count
+// TestStreamCostIsLinear checks that the cost of a delta does not grow with the number of deltas before it.
+func TestStreamCostIsLinear(t *testing.T) { // not parallel, because it counts all allocations
 	const times = 8
 	few := 1000
 	if raceDetector {
@@ -98,7 +98,7 @@ func TestStreamsCostAsMuchAsTheyAreLong(t *testing.T) { // alone: what others al
 	}
 }
 
-// hiddenThinking is a reply of Bedrock whose thinking is hidden and comes in pieces.
+// hiddenThinking is a reply of Bedrock with encrypted thinking in several pieces.
 func hiddenThinking(pieces int) []byte {
 	return frameStream(wireFrame{"messageStart", `{"role":"assistant"}`},
 		wireFrame{"contentBlockDelta", `{"contentBlockIndex":0,"delta":{"reasoningContent":` +
@@ -106,7 +106,7 @@ func hiddenThinking(pieces int) []byte {
 		wireFrame{"messageStop", `{"stopReason":"end_turn"}`})(pieces)
 }
 
-// signedThinking is a reply of Anthropic whose thinking has a signature in pieces.
+// signedThinking is a reply of Anthropic with thinking whose signature has several pieces.
 func signedThinking(pieces int) []byte {
 	return eventStream(
 		"event: content_block_start\n"+`data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking"}}`,
@@ -115,7 +115,7 @@ func signedThinking(pieces int) []byte {
 		"event: message_stop\n"+`data: {"type":"message_stop"}`)(pieces)
 }
 
-// bytesFor returns how much memory a reply takes from first to last.
+// bytesFor returns how many bytes reading a reply allocates.
 func bytesFor(t *testing.T, api string, body []byte) uint64 {
 	req := wireRequest(api, serveBody(t, api, body, false), nil)
 	countDeltas(t, api, req) // connects
@@ -126,8 +126,8 @@ func bytesFor(t *testing.T, api string, body []byte) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// serveBody returns the address of a server that answers everything with the body, as one piece with its head. hold
-// keeps the response open behind it.
+// serveBody returns the URL of a server that sends this body, in one piece with the header, to every request. If hold
+// is true, it keeps the response open after the body.
 func serveBody(tb testing.TB, api string, body []byte, hold bool) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = bytes.NewBuffer(nil).ReadFrom(r.Body)
@@ -149,7 +149,7 @@ func isDelta(kind schemas.StreamEventType) bool {
 	return kind == schemas.StreamTextDelta || kind == schemas.StreamThinkingDelta || kind == schemas.StreamToolCallDelta
 }
 
-// countDeltas reads a reply, which has to be a good one.
+// countDeltas reads a reply, which must not fail, and returns the number of its deltas.
 func countDeltas(tb testing.TB, api string, req *providers.Request) (n int) {
 	for e, err := range apis[api](tb.Context(), req) {
 		switch {

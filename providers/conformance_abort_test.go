@@ -7,7 +7,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// plainCases are a recorded reply of text for each API.
+// plainCases holds a recorded reply of text for each API.
 var plainCases = map[string]string{"google-vertex": "text-plain-api-key"}
 
 func plainCase(t *testing.T, api string) []byte {
@@ -32,7 +32,7 @@ func aborted(requests int) object {
 	}
 }
 
-// slowDown is an answer after which the request is made again, if it may be, in a minute.
+// slowDown is a response that requests a retry after a minute.
 var slowDown = object{
 	"status": 429, "headers": object{"retry-after-ms": "50000", "x-amzn-errortype": "ThrottlingException"},
 	"json": object{"error": object{"message": "rate limit"}},
@@ -72,7 +72,7 @@ func TestAborts(t *testing.T) {
 	}
 }
 
-// TestUnknownAbortsAreRefused holds that no case passes because its abort is not carried out.
+// TestUnknownAbortsAreRefused checks that no case passes because its abort is not performed.
 func TestUnknownAbortsAreRefused(t *testing.T) {
 	t.Parallel()
 	raw := patched(t, plainCase(t, "openai-completions"), nil, object{"abort": object{"when": "atTea"}})

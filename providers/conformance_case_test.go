@@ -19,7 +19,7 @@ import (
 
 type object = map[string]any
 
-// recording is a recorded case; testdata/FORMAT.md says what its members mean.
+// recording is a recorded case. testdata/FORMAT.md explains its members.
 type recording struct {
 	Name    string          `json:"name"`
 	API     string          `json:"api"`
@@ -45,7 +45,7 @@ type recording struct {
 	singles map[string]bool // texts of user messages recorded as a list of just this text
 }
 
-// options are those that every API knows; the whole of them is the request's Vendor.
+// options holds the options that every API knows. The whole object becomes the request's Vendor.
 type options struct {
 	APIKey          string                          `json:"apiKey"`
 	Reasoning       schemas.ThinkingLevel           `json:"reasoning"`
@@ -61,7 +61,7 @@ type options struct {
 	ToolChoice      json.RawMessage                 `json:"toolChoice"`
 }
 
-// parseRecording reads a case that is to be played against the server at url.
+// parseRecording reads a case to play against the server at url.
 func parseRecording(raw []byte, url string) (*recording, error) {
 	raw = bytes.ReplaceAll(markHalves(raw), []byte("{{BASE_URL}}"), []byte(url))
 	r := &recording{singles: make(map[string]bool)}
@@ -93,20 +93,20 @@ func parseRecording(raw []byte, url string) (*recording, error) {
 	return r, nil
 }
 
-// recordedCredentials are what requests to AWS are signed with; the recordings do not say with which they were.
+// recordedCredentials sign requests to AWS. The recordings do not contain theirs.
 var recordedCredentials = map[string]string{"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret"}
 
-// recordedRetries are those of the reference's clients where a case does not say how many.
+// recordedRetries is the number of retries of the reference's clients, for cases that do not state it.
 const recordedRetries = 2
 
-// request is what the case asks, of a process whose environment has nothing but what the case sets.
+// request returns the request of the case. Its environment has only the variables of the case.
 func (r *recording) request(t *testing.T) *providers.Request {
 	var o options
 	if err := json.Unmarshal(r.Options, &o); err != nil {
 		t.Fatal(err)
 	}
 	getenv := func(name string) string { return r.Env[name] }
-	if r.API == "bedrock-converse-stream" { // its reference has credentials of its own, and no use for the key
+	if r.API == "bedrock-converse-stream" { // its reference has its own credentials and does not use the key
 		o.APIKey = ""
 		getenv = func(name string) string { return cmp.Or(r.Env[name], recordedCredentials[name]) }
 	}
@@ -152,11 +152,11 @@ func filesBelow(t *testing.T, folder string) (files []string) {
 	return files
 }
 
-// isRecording leaves out other JSON in the directory of the cases.
+// isRecording reports whether a file is a case and not other JSON in the same folder.
 func isRecording(path string) bool {
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return true // the one who plays it will say what is wrong
+		return true // playing the case will report the error
 	}
 	var head struct {
 		API  string          `json:"api"`

@@ -15,19 +15,19 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// recordedHeaders are the request headers that count.
+// recordedHeaders lists the request headers that are compared.
 var recordedHeaders = []string{
 	"content-type", "authorization", "x-api-key", "api-key", "x-goog-api-key", "anthropic-version", "anthropic-beta",
 	"x-app", "session_id", "x-client-request-id", "x-session-affinity", "x-affinity", "x-initiator", "openai-intent",
 	"copilot-vision-request", "cf-aig-authorization",
 }
 
-// roundedCosts compares costs with a tolerance; all other numbers have to be equal.
+// roundedCosts compares costs with a tolerance. All other numbers must be equal.
 var roundedCosts = cmp.FilterPath(func(p cmp.Path) bool {
 	return strings.Contains(p.GoString(), `"cost"`) || len(p) > 1 && p.Index(1).String() == `["total"]`
 }, cmpopts.EquateApprox(1e-9, 0))
 
-// requestOf is a request in the form of the recording.
+// requestOf returns a request in the form of the recording.
 func (r *recording) requestOf(sent sentRequest) object {
 	headers := object{}
 	for _, name := range append(slices.Clone(recordedHeaders), r.ObserveHeaders...) {
@@ -45,7 +45,7 @@ func (r *recording) requestOf(sent sentRequest) object {
 	return object{"method": sent.Method, "path": sent.Path, "headers": headers, "body": body}
 }
 
-// comparable makes a request the same as one that differs only in what does not count.
+// comparable normalises a request, so that requests that differ only in details that do not matter are equal.
 func (r *recording) comparable(request any) any {
 	req, ok := request.(object)
 	if !ok {
@@ -73,7 +73,7 @@ func (r *recording) comparableMessage(m object) {
 			delete(call.(object), "index")
 		}
 	}
-	// A user's content that is one text has one form in schemas, whichever of the two it was recorded in.
+	// Package schemas has one form of a user's content that is one text; recordings have two.
 	if blocks := asList(m["content"]); m["role"] == "user" && len(blocks) == 1 {
 		if block, ok := blocks[0].(object); ok && len(block) == 2 && block["type"] == "text" && len(r.singles) > 0 {
 			m["content"] = block["text"]
@@ -88,8 +88,8 @@ func asList(v any) []any {
 
 func (r *recording) isGoogle() bool { return strings.HasPrefix(r.API, "google-") }
 
-// eventsOf are the events in the form of the recording: with the arguments as far as they have been streamed, and
-// without what the recording has no member for.
+// eventsOf returns the events in the form of the recording: with the arguments streamed so far, and without members
+// that the recording does not have.
 func eventsOf(events []schemas.StreamEvent) (list []any) {
 	arguments := make(map[int]string)
 	for _, e := range events {
@@ -115,7 +115,7 @@ func messageOf(m *schemas.AssistantMessage) any {
 	return o
 }
 
-// embedded says which strings hold JSON that is compared as such, and where in them it begins.
+// embedded reports which strings contain JSON to compare as JSON, and where in them it begins.
 func (r *recording) embedded(v any) any {
 	v = parseEmbedded(v, func(name, text string) bool {
 		switch name {
@@ -138,7 +138,7 @@ func (r *recording) embedded(v any) any {
 	return v
 }
 
-// parseEmbedded returns v with the strings that is chooses parsed.
+// parseEmbedded returns v with the strings that is selects parsed.
 func parseEmbedded(v any, is func(name, text string) bool) any {
 	switch v := v.(type) {
 	case object:
@@ -157,7 +157,7 @@ func parseEmbedded(v any, is func(name, text string) bool) any {
 	return v
 }
 
-// jsonInside marks a parsed string, so that it is not the same as a value that was none.
+// jsonInside marks a parsed string, so that it does not equal a value that was not a string.
 func jsonInside(text string) any {
 	var v any
 	if json.Unmarshal([]byte(text), &v) != nil {
@@ -166,8 +166,8 @@ func jsonInside(text string) any {
 	return object{"JSON in a string": v}
 }
 
-// bindGenerated replaces the placeholders of generated ids by what stands in their place: a text that is not empty,
-// always the same for one placeholder, and different for different ones.
+// bindGenerated replaces the placeholders of generated ids by the texts in their place. A text must not be empty, must
+// always be the same for one placeholder, and must be different for different ones.
 func bindGenerated(want, got any) (any, error) {
 	bound := make(map[string]string)
 	want = bind(want, got, bound)
@@ -207,7 +207,7 @@ func bind(want, got any, bound map[string]string) any {
 	return want
 }
 
-// compareText checks an error text by the rule of the case and says what is wrong.
+// compareText checks an error text by the rule of the case and returns the difference.
 func compareText(rule any, want, got string, retryable bool) string {
 	ok := false
 	switch rule := rule.(type) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// deviations are the cases of which something better is wanted than was recorded: place of the case -> what replaces
-// members of its expectation.
+// deviations holds the cases for which a better outcome than the recorded one is required. It maps the path of a case
+// to the members that replace those of its expectation.
 //
 // testdata/DEVIATIONS.md lists them with the reason, a line each that begins "- `<api>/<case>`: ". The better outcome
 // is in testdata/better/<api>/<case>.json: an object that is merged into the expectation by the rules of JSON Merge
@@ -36,7 +36,7 @@ func deviations(t *testing.T) map[string]object {
 	return all
 }
 
-// TestDeviationsAreListed holds that no better outcome is used silently, or for a case that is not there.
+// TestDeviationsAreListed checks that every better outcome is listed and belongs to an existing case.
 func TestDeviationsAreListed(t *testing.T) {
 	t.Parallel()
 	listed := deviations(t)

@@ -22,7 +22,7 @@ import (
 )
 
 // parrot is an API that sends a given body and understands what most replies of openai-completions need.
-// It shows how the parts of an API package go together, and lets the player of the cases be tested.
+// It shows how the parts of an API package fit together, and allows testing the player of the cases.
 func parrot(body []byte) providers.StreamFunc {
 	return func(ctx context.Context, req *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
 		return assemble.Run(ctx, req, func(ctx context.Context, s *assemble.Stream) error {
@@ -57,7 +57,7 @@ func parrot(body []byte) providers.StreamFunc {
 	}
 }
 
-// parrotChunk is what the parrot understands.
+// parrotChunk holds the members of a chunk that the parrot understands.
 type parrotChunk struct {
 	ID      string `json:"id"`
 	Choices []struct {
@@ -124,7 +124,7 @@ func repeat(s *assemble.Stream, events *sse.Decoder) error {
 	}
 }
 
-// recorded returns a case of openai-completions, changed by replacing texts, and the parrot that knows its request.
+// recorded returns a case of openai-completions with some texts replaced, and the parrot that sends its request.
 func recorded(t *testing.T, name string, replace ...string) ([]byte, providers.StreamFunc) {
 	raw, err := os.ReadFile(conformanceFolder + "/openai-completions/" + name + ".json")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 const neighboursFolder = "testdata/neighbours"
 
-// A neighbour is a case of our own that differs from a recorded one by a JSON Merge Patch: what the recordings do not
-// show, or what the reference gets wrong.
+// A neighbour is an additional case that differs from a recorded one by a JSON Merge Patch. Neighbours test what the
+// recordings do not show, or what the reference gets wrong.
 type neighbour struct {
 	Name  string `json:"name"`
 	Why   string `json:"why"`
@@ -20,7 +20,7 @@ type neighbour struct {
 	Patch object `json:"patch"`
 }
 
-// TestNeighbours plays the neighbours of each API's recordings, with what is better than recorded already in them.
+// TestNeighbours plays the neighbours of each API's recordings, to which the better outcomes are applied first.
 func TestNeighbours(t *testing.T) {
 	t.Parallel()
 	better := deviations(t)

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// script is what the server does.
+// script describes what the server does.
 type script struct {
 	Refuse  bool    `json:"refuse"`
 	Replies []reply `json:"replies"`
@@ -34,12 +34,12 @@ type reply struct {
 	HoldHeaders bool              `json:"holdHeaders"`
 }
 
-const dropDelay = 150 * time.Millisecond // so that what was sent is read before the connection breaks
+const dropDelay = 150 * time.Millisecond // lets the client read what was sent before the connection breaks
 
-// abortion is when the caller of a case cancels its request.
+// abortion is the moment at which the caller of a case cancels its request.
 type abortion struct {
 	When  string `json:"when"`
-	Chunk int    `json:"chunk"` // of afterChunk: the last that the server writes
+	Chunk int    `json:"chunk"` // of afterChunk: the last chunk that the server writes
 }
 
 // The moments of an [abortion].
@@ -47,7 +47,7 @@ const (
 	abortBeforeCall  = "beforeCall"
 	abortHoldHeaders = "holdHeaders" // the request has arrived
 	abortAfterChunk  = "afterChunk"
-	abortAfterReply  = "afterReply" // the server has written all it has to write
+	abortAfterReply  = "afterReply" // the server has written its reply
 )
 
 var abortMoments = []string{abortBeforeCall, abortHoldHeaders, abortAfterChunk, abortAfterReply}
@@ -55,7 +55,7 @@ var abortMoments = []string{abortBeforeCall, abortHoldHeaders, abortAfterChunk, 
 // fakeVendor plays a script.
 type fakeVendor struct {
 	script script
-	abort  *abortion // nil: nobody cancels
+	abort  *abortion // nil if the request is not cancelled
 	last   int       // the number of the request that is cancelled, from 1
 
 	mu       sync.Mutex
@@ -70,17 +70,17 @@ type sentRequest struct {
 	Body         []byte
 }
 
-// newFakeVendor returns the server of a script. The last of the requests is the one that is cancelled, if one is.
+// newFakeVendor returns the server of a script. If a request is cancelled, it is the last one.
 func newFakeVendor(s script, abort *abortion, requests int) *fakeVendor {
 	return &fakeVendor{script: s, abort: abort, last: max(1, requests), reached: make(chan struct{})}
 }
 
-// abortsAt reports whether a moment of the nth request is the one at which the client cancels.
+// abortsAt reports whether the client cancels the nth request at this moment.
 func (v *fakeVendor) abortsAt(n int, when string) bool {
 	return v.abort != nil && v.abort.When == when && n == v.last
 }
 
-// start returns the server's address. Nobody listens there if the script says so.
+// start returns the server's URL. The server does not listen if the script says so.
 func (v *fakeVendor) start(t *testing.T) string {
 	if v.script.Refuse {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -124,7 +124,7 @@ func (v *fakeVendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.send(w, r, n, reply)
 }
 
-// send writes the body of the nth reply piece by piece and ends it as the script wants.
+// send writes the body of the nth reply in pieces and ends it as the script requires.
 func (v *fakeVendor) send(w http.ResponseWriter, r *http.Request, n int, reply reply) {
 	stops := v.abortsAt(n, abortAfterChunk)
 	flush := w.(http.Flusher).Flush
@@ -198,7 +198,7 @@ func (r reply) gap() time.Duration {
 	return 3 * time.Millisecond
 }
 
-// pieces are the writes that the body is made of.
+// pieces returns the pieces in which the body is written.
 func (r reply) pieces() [][]byte {
 	if r.JSON != nil {
 		var b bytes.Buffer

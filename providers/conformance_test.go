@@ -21,17 +21,17 @@ import (
 
 const conformanceFolder = "testdata/conformance"
 
-// apis are the packages that the cases are played with, by the API's id.
+// apis holds the packages that play the cases, by the API's id.
 var apis = all.APIs()
 
-// silentAPIs are those whose reference implementation never reports a response. Ours all do.
+// silentAPIs lists the APIs whose reference implementation never reports a response. This module's all do.
 var silentAPIs = []string{"google-generative-ai", "google-vertex", "mistral-conversations"}
 
 // TestConformance plays the recorded cases: same request, same events, same message. Run one API's with
 // -run 'TestConformance/anthropic-messages'.
 func TestConformance(t *testing.T) { playFolder(t, conformanceFolder) }
 
-// casesEnv names a folder with more cases.
+// casesEnv is the environment variable with the path of a folder with more cases.
 const casesEnv = "LOOPBUS_PROVIDER_CASES"
 
 // TestConformanceOfMore plays the cases in the folder that casesEnv names.
@@ -70,14 +70,14 @@ func playFolder(t *testing.T, folder string) {
 	}
 }
 
-// outcome is what came of a case.
+// outcome is the result of playing a case.
 type outcome struct {
 	requests []sentRequest
-	statuses []any // of the responses that did not fail
+	statuses []any // of the successful responses
 	events   []schemas.StreamEvent
 }
 
-// play plays a case and returns what is not as it should be.
+// play plays a case and returns the differences from its expectation.
 func play(t *testing.T, raw []byte, stream providers.StreamFunc, better object) []string {
 	r, err := parseRecording(raw, "")
 	if err != nil {
@@ -122,12 +122,12 @@ func (r *recording) run(t *testing.T, vendor *fakeVendor, stream providers.Strea
 }
 
 const (
-	patience   = 20 * time.Second       // that an abort waits for events that should come and do not
-	abortDelay = 150 * time.Millisecond // that the caller of a recorded case let pass before it cancelled
+	patience   = 20 * time.Second       // for which an abort waits for the expected events
+	abortDelay = 150 * time.Millisecond // after which the caller of a recorded case cancelled
 )
 
-// abort cancels the request where the case says so, but not before its reader has called shown: the server has sent
-// what it is to send, and all that can be made of it has been read.
+// abort cancels the request at the moment that the case states, but not before its reader has called shown: then the
+// server has sent everything before that moment, and its events have been read.
 func (r *recording) abort(ctx context.Context, cancel func(), vendor *fakeVendor) (shown func()) {
 	if r.Abort == nil {
 		return func() {}
@@ -157,8 +157,8 @@ func (r *recording) abort(ctx context.Context, cancel func(), vendor *fakeVendor
 	return sync.OnceFunc(func() { close(read) })
 }
 
-// eventsBeforeAbort counts the recorded events that came before the abort: all of them where the abort came too late to
-// matter, else up to the last that the abort did not bring about.
+// eventsBeforeAbort returns the number of recorded events before the abort: all of them if the abort was too late to
+// matter, or else those that the abort did not cause.
 func (r *recording) eventsBeforeAbort() int {
 	events := asList(r.Expected["events"])
 	if message, _ := r.Expected["message"].(object); message["stopReason"] != string(schemas.StopAborted) {
@@ -173,7 +173,7 @@ func (r *recording) eventsBeforeAbort() int {
 	return 0
 }
 
-// check compares what came of the case with what is expected and returns the differences.
+// check compares the outcome of the case with its expectation and returns the differences.
 func (r *recording) check(o outcome) (problems []string) {
 	differ := func(what string, want, got any, opts ...cmp.Option) {
 		if d := cmp.Diff(want, got, opts...); d != "" {

@@ -62,7 +62,8 @@ func TestCopilotHeaders(t *testing.T) {
 	}
 }
 
-// TestCopilotKeyIsABearer holds that Copilot gets its key as a bearer token where Anthropic has a header of its own.
+// TestCopilotKeyIsABearer checks that Copilot gets its key as a bearer token, also with the API of Anthropic, which has
+// its own header.
 func TestCopilotKeyIsABearer(t *testing.T) {
 	t.Parallel()
 	for _, api := range []string{"anthropic-messages", "openai-completions", "openai-responses"} {
@@ -73,8 +74,8 @@ func TestCopilotKeyIsABearer(t *testing.T) {
 	}
 }
 
-// TestCopilotHeadersGiveWay holds that a request's own headers count more than these, and these more than the model's,
-// and that nobody else is sent them.
+// TestCopilotHeadersGiveWay checks that a request's own headers replace Copilot's, that Copilot's replace the model's,
+// and that other providers do not get them.
 func TestCopilotHeadersGiveWay(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {

@@ -1,23 +1,24 @@
-// Package providers is what the model APIs have in common: what a model and a request are, and the rules that are the
-// same for every vendor. Each API is a package of its own below it.
+// Package providers contains the code that the model APIs share: the types of a model and a request, and the rules
+// that are the same for every vendor. Each API is a package below it.
 //
 // # An API
 //
-// An API package exports one function, a [StreamFunc]. It turns a [Request] into the vendor's HTTP request and what
-// comes back into stream events. Nothing is kept between calls, so one function serves all sessions at once.
+// An API package exports one function, a [StreamFunc]. It converts a [Request] to the vendor's HTTP request, and the
+// response to stream events. It keeps nothing between calls, so one function serves all sessions at once.
 //
-// A stream is start, blocks and exactly one done or error, which carries the whole message. Whatever goes wrong is an
-// error event with stop reason error, or aborted once the context is done: a refused connection, an HTTP status, a body
-// that is cut or stalls, JSON that is none, a panic of an SDK. The iterator itself never yields an error.
+// A stream consists of start, blocks, and exactly one done or error, which contains the whole message. Every failure
+// is an error event with stop reason error, or aborted once the context is done: a refused connection, an HTTP
+// status, a body that is cut off or stalls, invalid JSON, a panic of an SDK. The iterator itself never yields an
+// error.
 //
 // # Around it
 //
-// [Transform] makes a transcript of one model fit another, [Model.Clamp] and [FitThinking] settle how much it thinks,
-// [Model.Price] says what it cost, [IsContextOverflow] and [IsRetryable] what a failure means. These rules are checked
-// against recordings of a reference implementation: testdata/FORMAT.md says how they are played, testdata/FINDINGS.md
-// what they show, and testdata/DEVIATIONS.md where something better is wanted.
+// [Transform] adapts a transcript of one model for another. [Model.Clamp] and [FitThinking] determine how much the
+// model thinks, and [Model.Price] what a reply costs. [IsContextOverflow] and [IsRetryable] classify failures. Tests
+// check these rules against recordings of a reference implementation: testdata/FORMAT.md describes how they are
+// replayed, testdata/FINDINGS.md what they show, and testdata/DEVIATIONS.md where this package deliberately differs.
 //
-// The packages below never read the environment, the clock's zone or a file: what they need of the process comes with
-// the request. The credentials that a machine in a cloud has by itself are the exception, see bedrockconversestream. No
-// key and no secret header value gets into an event's error text.
+// The packages below never read the environment, the time zone or a file: the request contains everything that they
+// need from the process. The exceptions are the credentials of a cloud machine; see bedrockconversestream and
+// googlevertex. No key and no secret header value appears in the error text of an event.
 package providers

@@ -6,7 +6,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// overflowTexts are how vendors say that a prompt does not fit.
+// overflowTexts matches the texts of vendors for a prompt that exceeds the context.
 var overflowTexts = regexp.MustCompile(`(?i)` +
 	`prompt is too long|request_too_large` + // Anthropic
 	`|input is too long for requested model` + // Bedrock
@@ -26,12 +26,13 @@ var overflowTexts = regexp.MustCompile(`(?i)` +
 	`|context[_ ]length[_ ]exceeded|too many tokens|token limit exceeded` +
 	`|^4(?:00|13)\s*(?:status code)?\s*\(no body\)`) // Cerebras
 
-// notOverflowTexts are about the rate of requests, whatever else they say.
+// notOverflowTexts matches texts about the rate of requests, which overflowTexts may match too.
 var notOverflowTexts = regexp.MustCompile(`(?i)^(?:Throttling error|Service unavailable):|rate limit|too many requests`)
 
-// IsContextOverflow reports whether the reply says that the conversation is longer than the model can read: a shorter
-// one would do, the same one again would not. contextWindow is the model's, in tokens; 0 if unknown. With it, replies
-// of vendors that cut silently are found too: one that read more than fits, and one with no room left for a word.
+// IsContextOverflow reports whether the reply says that the conversation exceeds the model's context: a shorter one
+// would succeed, a retry would not. contextWindow is the model's window in tokens, 0 if unknown. If it is known,
+// IsContextOverflow also detects vendors that truncate silently: a reply that read more than fits, or one that had no
+// room for output.
 func IsContextOverflow(m *schemas.AssistantMessage, contextWindow int64) bool {
 	read := m.Usage.Input + m.Usage.CacheRead
 	switch m.StopReason {
@@ -45,8 +46,7 @@ func IsContextOverflow(m *schemas.AssistantMessage, contextWindow int64) bool {
 	return false
 }
 
-// textCodes are how vendors and proxies say what went wrong, where they say it in words only. The first that matches
-// counts.
+// textCodes classifies error texts of vendors and proxies. The first that matches counts.
 var textCodes = []struct {
 	code schemas.FailureCode
 	text *regexp.Regexp
@@ -62,28 +62,37 @@ var textCodes = []struct {
 		`|\b50[02]\b`)},
 }
 
-// quotaTexts say that somebody has to pay first.
+// quotaTexts matches texts about a quota or a bill.
 var quotaTexts = regexp.MustCompile(`(?i)insufficient_quota|quota exceeded|exceeded your (?:monthly ` +
 	`)?(?:usage|spend)|billing|out of budget` +
 	`|GoUsageLimitError|"?code"?\s*:?\s*"?1308\b`)
 
-// retryLater says when to ask again: what mentions money besides comes back by itself. Google's words for a rate per
-// minute are those for an unpaid bill but for this, and OpenAI's tell where to pay for a higher rate.
+// retryLater matches texts that tell when to retry. Such a failure ends by itself, even if its text mentions payment:
+// Google's text for a rate per minute is otherwise that for an unpaid bill, and OpenAI's tells where to pay for a
+// higher rate.
 var retryLater = regexp.MustCompile(`(?i)"retryDelay"|(?:retry|try again) (?:in|after) \d`)
 
-// IsQuota reports whether a vendor's words say that somebody has to pay first, and not when to ask again.
+// maxSearched is how many bytes of a text are searched for known phrases. That takes about a microsecond a byte, and
+// nothing can interrupt it: a model server could keep a core busy for a minute with one error message of 16 MiB.
+const maxSearched = 16 << 10
+
+func searched(text string) string { return text[:min(len(text), maxSearched)] }
+
+// IsQuota reports whether a vendor's text says that payment is needed, rather than when to retry.
 func IsQuota(text string) bool {
+	text = searched(text)
 	return quotaTexts.MatchString(text) && !retryLater.MatchString(text)
 }
 
-// IsOverflow reports whether a vendor's words say that a prompt does not fit.
+// IsOverflow reports whether a vendor's text says that a prompt is too long.
 func IsOverflow(text string) bool {
+	text = searched(text)
 	return overflowTexts.MatchString(text) && !notOverflowTexts.MatchString(text)
 }
 
-// FailureOfText returns what kind of failure a vendor's words are about. It is for failures of which nothing is known
-// but these words: neither a status nor a code of the vendor's.
+// FailureOfText classifies a failure by a vendor's text alone. Use it only if neither a status nor a code is known.
 func FailureOfText(text string) schemas.FailureCode {
+	text = searched(text)
 	switch {
 	case IsOverflow(text):
 		return schemas.FailureContextOverflow
@@ -98,8 +107,8 @@ func FailureOfText(text string) schemas.FailureCode {
 	return schemas.FailureUnknown
 }
 
-// IsRetryable reports whether the same request may succeed a little later, of a reply whose API gave no
-// [schemas.FailureCode]: by the words of its error alone. contextWindow is as for [IsContextOverflow].
+// IsRetryable reports whether a retry may succeed, for a reply whose API gave no [schemas.FailureCode]: it judges by
+// the error text alone. contextWindow is as for [IsContextOverflow].
 func IsRetryable(m *schemas.AssistantMessage, contextWindow int64) bool {
 	return m.StopReason == schemas.StopError && !IsContextOverflow(m, contextWindow) &&
 		FailureOfText(m.ErrorMessage).Retryable()

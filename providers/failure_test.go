@@ -1,6 +1,7 @@
 package providers_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/loopbus/loopbus/providers"
@@ -38,5 +39,25 @@ func TestIsRetryable(t *testing.T) {
 	if m := (&schemas.AssistantMessage{StopReason: schemas.StopAborted, ErrorMessage: "timeout"}); providers.IsRetryable(m,
 		0) {
 		t.Error("an aborted reply is retryable")
+	}
+}
+
+// TestLongTextsAreSearchedInPart: a model server may send an error message of 16 MiB, which takes a minute of a core to
+// search. What it says is in its first sentences.
+func TestLongTextsAreSearchedInPart(t *testing.T) {
+	t.Parallel()
+	far := strings.Repeat("x ", 1<<19)
+	for _, text := range []string{"rate limit", "prompt is too long", "insufficient_quota"} {
+		if code := providers.FailureOfText(far + text); code != schemas.FailureUnknown {
+			t.Errorf("%q at the end of a MiB is found: %s", text, code)
+		}
+		if code := providers.FailureOfText(text + " " + far); code == schemas.FailureUnknown {
+			t.Errorf("%q at the beginning of a MiB is not found", text)
+		}
+	}
+	reply := &schemas.AssistantMessage{StopReason: schemas.StopError, ErrorMessage: far + "rate limit"}
+	if providers.IsRetryable(reply, 0) || providers.IsContextOverflow(reply, 0) || providers.IsQuota(far+"billing") ||
+		providers.IsOverflow(far+"too many tokens") {
+		t.Error("the end of a long text is searched")
 	}
 }

@@ -12,14 +12,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// wiserThanRecorded are the recorded failures of which the code says something else than the reference makes of the
-// words.
+// wiserThanRecorded lists the recorded failures whose code differs from what the reference concludes from the text.
 var wiserThanRecorded = []string{
-	"bedrock-converse-stream/exception-throttling-midstream", // it is throttled, whatever the words say
+	"bedrock-converse-stream/exception-throttling-midstream", // the exception is throttling, whatever its text
 }
 
-// TestCodesAgreeWithTheRecordings holds that the code of every recorded failure says of another attempt, and of the
-// length of the conversation, what the reference says.
+// TestCodesAgreeWithTheRecordings checks that the code of every recorded failure agrees with the reference about
+// retries and about the length of the conversation.
 func TestCodesAgreeWithTheRecordings(t *testing.T) {
 	t.Parallel()
 	better := deviations(t)
@@ -57,14 +56,14 @@ func TestCodesAgreeWithTheRecordings(t *testing.T) {
 	}
 }
 
-// vendorFailure is a failing response.
+// vendorFailure is a failed response.
 type vendorFailure struct {
 	status int
 	body   string
 	want   schemas.FailureCode
 }
 
-// vendorFailures are failing responses as vendors give them, whichever API they speak.
+// vendorFailures lists failed responses of vendors. Any API may receive them.
 var vendorFailures = map[string]vendorFailure{
 	"a rate limit that mentions billing": {429, `{"error":{"message":"Rate limit reached for gpt-5 in organization ` +
 		`org-1 on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 6s. You can ` +
@@ -103,7 +102,7 @@ var vendorFailures = map[string]vendorFailure{
 	"too many requests":     {429, ``, schemas.FailureRateLimited},
 }
 
-// TestFailureCodes holds that every API makes the same of what vendors answer.
+// TestFailureCodes checks that every API returns the same code for the same response.
 func TestFailureCodes(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
@@ -134,7 +133,7 @@ func failureOf(t *testing.T, api string, req *providers.Request) (code schemas.F
 	return code
 }
 
-// TestFailuresInAStream holds that an error in the middle of a stream has its code too.
+// TestFailuresInAStream checks that an error within a stream has its code too.
 func TestFailuresInAStream(t *testing.T) {
 	t.Parallel()
 	responses := map[string]schemas.FailureCode{

@@ -18,10 +18,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A fault is a server that does not answer as it should.
+// A fault is a server that does not respond as it should.
 type fault struct {
 	serve     func(api string, w http.ResponseWriter, r *http.Request)
-	text      string // that the error's has in it
+	text      string // part of the error text
 	retryable bool
 }
 
@@ -77,13 +77,13 @@ var faults = map[string]fault{
 	},
 }
 
-// beginHead is the head of a good response.
+// beginHead is the header of a successful response.
 func beginHead(api string, w http.ResponseWriter) {
 	w.Header().Set("Content-Type", cmp.Or(wireReplies[api].contentType, "text/event-stream"))
 	_ = http.NewResponseController(w).Flush()
 }
 
-// beginReply sends most of a good reply.
+// beginReply sends most of a valid reply.
 func beginReply(api string, w http.ResponseWriter) {
 	beginHead(api, w)
 	body := wireReplies[api].text(8)
@@ -108,13 +108,13 @@ func serveFault(t *testing.T, api string, serve func(http.ResponseWriter, *http.
 	return req
 }
 
-// final reads a stream and returns its message. It has to be well formed.
+// final reads a stream, which must be well formed, and returns its message.
 func final(t *testing.T, ctx context.Context, api string, req *providers.Request) *schemas.AssistantMessage {
 	t.Helper()
 	return finalEvent(t, ctx, api, req).Message
 }
 
-// finalEvent reads a stream and returns its last event. The stream has to be well formed.
+// finalEvent reads a stream, which must be well formed, and returns its last event.
 func finalEvent(t *testing.T, ctx context.Context, api string, req *providers.Request) schemas.StreamEvent {
 	t.Helper()
 	var events []schemas.StreamEvent
@@ -128,7 +128,7 @@ func finalEvent(t *testing.T, ctx context.Context, api string, req *providers.Re
 	return events[len(events)-1]
 }
 
-// TestFaults holds that whatever a server does, a reply is a final message that says what was wrong.
+// TestFaults checks that the reply of a faulty server is a final message whose error names the fault.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
@@ -159,8 +159,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestStatuses holds that every failing status is a final message with the body's text in it, and without the key. A
-// long body is looked through for what it may mean, which takes time, so it comes with one status of each kind.
+// TestStatuses checks that every failed response is a final message that contains the text of the body and not the key.
+// A long body is tested with only one status of each kind, because classifying its text takes time.
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	bodies := map[string]string{
@@ -199,8 +199,7 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// TestEveryStatus has a server that answers with each status there is and no body, and where the status redirects, to
-// nowhere.
+// TestEveryStatus has a server that responds with every status and no body. Its redirects have no location.
 func TestEveryStatus(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
@@ -217,8 +216,8 @@ func TestEveryStatus(t *testing.T) {
 	}
 }
 
-// TestALongRetryAfterIsNotWaitedFor has a vendor that asks to be asked again in an hour, which is longer than anybody
-// waits. The session decides then: the reply is one that may be asked for again.
+// TestALongRetryAfterIsNotWaitedFor has a vendor that requests a wait of an hour, which is longer than a request may
+// wait. The reply is a retryable failure, so the session decides.
 func TestALongRetryAfterIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
@@ -240,7 +239,7 @@ func TestALongRetryAfterIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAbortDoesNotWait holds that a request can be cancelled while its server keeps it waiting, or asked it to wait.
+// TestAbortDoesNotWait checks that a request can be cancelled while it waits for the server, or before a retry.
 func TestAbortDoesNotWait(t *testing.T) {
 	t.Parallel()
 	for name, serve := range map[string]http.HandlerFunc{
@@ -264,7 +263,7 @@ func TestAbortDoesNotWait(t *testing.T) {
 				if took := time.Since(begun); took > 40*time.Second {
 					t.Errorf("it took %s", took)
 				}
-				// An API that does not try again may have failed before it was cancelled.
+				// An API that does not retry may have failed before the request was cancelled.
 				if m.StopReason != schemas.StopAborted && name == "for the response" {
 					t.Errorf("%s: %s", m.StopReason, m.ErrorMessage)
 				}

@@ -53,7 +53,7 @@ var (
 	}
 )
 
-// unknownEnds are replies of "half" that end for a reason that nobody knows, by API and by how they do it.
+// unknownEnds lists replies with the text "half" and an unknown finish reason, by API and form.
 var unknownEnds = map[string]map[string][]byte{
 	"openai-completions":     chatUnsure,
 	"mistral-conversations":  chatUnsure,
@@ -81,8 +81,8 @@ var unknownEnds = map[string]map[string][]byte{
 	},
 }
 
-// TestUnknownFinishReasons holds that a reply that ends for a reason that nobody knows is an error that names it, with
-// what was said and what it took.
+// TestUnknownFinishReasons checks that an unknown finish reason is an error that names it, and that the reply keeps its
+// content and usage.
 func TestUnknownFinishReasons(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {

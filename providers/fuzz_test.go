@@ -14,8 +14,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// FuzzStream gives every API's decoder bytes that no vendor ever sent. Whatever they are, a stream is well formed,
-// nothing panics, and it does not matter where the bytes are cut. api picks the API.
+// FuzzStream feeds arbitrary bytes to every API's decoder. The stream must be well formed, nothing may panic, and the
+// sizes of the reads must not matter. api selects the API.
 func FuzzStream(f *testing.F) {
 	names := served()
 	for i, api := range names {
@@ -40,7 +40,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// cannedBody answers every request with a body that is not sent through a network.
+// cannedBody is a transport that returns this body for every request.
 type cannedBody struct {
 	contentType string
 	body        io.Reader
@@ -56,7 +56,7 @@ func (c cannedBody) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// streamBytes returns what the API makes of a body, but for the time.
+// streamBytes returns the events that the API yields for a body, without timestamps.
 func streamBytes(t *testing.T, api string, body io.Reader) (events []schemas.StreamEvent) {
 	transport := cannedBody{contentType: cmp.Or(wireReplies[api].contentType, "text/event-stream"), body: body}
 	for e, err := range apis[api](t.Context(), wireRequest(api, "http://vendor.invalid",
@@ -72,7 +72,7 @@ func streamBytes(t *testing.T, api string, body io.Reader) (events []schemas.Str
 	return events
 }
 
-// checkWellFormed holds the events of a stream to the contract of [schemas.StreamEvent].
+// checkWellFormed checks the events of a stream against the contract of [schemas.StreamEvent].
 func checkWellFormed(t *testing.T, events []schemas.StreamEvent) {
 	t.Helper()
 	open, blocks := make(map[int]bool), 0

@@ -13,10 +13,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// aText is a text in what a server sends: the value of a member.
+// aText stands for the value of a text member in what a server sends.
 var aText = regexp.MustCompile(`:\s*"([^"\\]*)"`)
 
-// bedrockFrames are what a server of Bedrock says in its frames.
+// bedrockFrames holds the payloads of the frames of a Bedrock reply.
 func bedrockFrames() []wireFrame {
 	return []wireFrame{
 		{"messageStart", `{"role":"assistant"}`},
@@ -30,7 +30,7 @@ func bedrockFrames() []wireFrame {
 	}
 }
 
-// hostileBodies are replies of an API in which one text is long.
+// hostileBodies returns replies of an API in which one text is long.
 func hostileBodies(api, long string) (all [][]byte) {
 	if api == "bedrock-converse-stream" {
 		for i, f := range bedrockFrames() {
@@ -60,10 +60,10 @@ func hostileBodies(api, long string) (all [][]byte) {
 	return all
 }
 
-// TestEveryTextOfAReplyIsBounded has servers that say something very long in each place of a reply in turn.
+// TestEveryTextOfAReplyIsBounded has servers that send a very long text in each member of a reply in turn.
 func TestEveryTextOfAReplyIsBounded(t *testing.T) {
 	t.Parallel()
-	const reply, overhead = 2 << 10, 8 << 10 // of a reply without the text
+	const reply, overhead = 2 << 10, 8 << 10 // overhead is for a reply without the text
 	for _, api := range served() {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()

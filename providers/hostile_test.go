@@ -16,17 +16,17 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// hostileMemory is what a hostile server may make this process take, at most, beyond what it had.
+// hostileMemory is the most memory that a hostile server may make this process allocate.
 const hostileMemory = 256 << 20
 
-// inUse returns how many bytes the objects on the heap take.
+// inUse returns the size of the objects on the heap in bytes.
 func inUse() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// bounded runs f and holds that it does not take much memory.
+// bounded runs f and checks that it uses at most hostileMemory.
 func bounded(t *testing.T, f func()) {
 	t.Helper()
 	runtime.GC()
@@ -54,7 +54,7 @@ func bounded(t *testing.T, f func()) {
 	}
 }
 
-// flood writes head, then piece after piece until the client has had enough, and returns how many bytes it got rid of.
+// flood writes head and then piece after piece until the client closes the connection. It returns the bytes written.
 func flood(w io.Writer, head, piece []byte) (sent int64) {
 	for part := head; ; part = piece {
 		n, err := w.Write(part)
@@ -64,7 +64,7 @@ func flood(w io.Writer, head, piece []byte) (sent int64) {
 	}
 }
 
-// endless returns how an API's reply of text, or of a call, begins, and a delta of so many bytes with which it goes on.
+// endless returns the beginning of an API's reply of text or of a call, and a delta of this many bytes to repeat.
 func endless(api string, call bool, size int) (head, delta []byte) {
 	const words = "words "
 	if api == "bedrock-converse-stream" {
@@ -81,15 +81,15 @@ func endless(api string, call bool, size int) (head, delta []byte) {
 	if call {
 		reply = wireReplies[api].call
 	}
-	body := string(reply(3)) // the second of the deltas has nothing but words in it
+	body := string(reply(3)) // the second delta contains only text
 	first := strings.Index(body, words)
 	from := first + strings.Index(body[first:], "\n\n") + 2
 	to := from + strings.Index(body[from:], "\n\n") + 2
 	return []byte(body[:from]), []byte(strings.Replace(body[from:to], words, strings.Repeat("w", size), 1))
 }
 
-// floods reads the reply of a server that never ends, and holds that it ends as too large, with little memory and
-// little read.
+// floods reads the reply of a server that never stops. It checks that the reply ends with the code too_large, and that
+// little memory is used and little is read.
 func floods(t *testing.T, api string, limits providers.Limits, head, piece []byte) {
 	t.Helper()
 	var sent atomic.Int64
@@ -111,15 +111,14 @@ func floods(t *testing.T, api string, limits providers.Limits, head, piece []byt
 	})
 	<-ended
 	all := limits.Or(providers.DefaultLimits)
-	if most := all.Body + 32<<20; sent.Load() > most { // what is in the buffers of the connection is sent, too
+	if most := all.Body + 32<<20; sent.Load() > most { // the connection's buffers count as sent too
 		t.Errorf("%d bytes were read, %d are allowed", sent.Load(), all.Body)
 	}
 }
 
-// TestEndlessReplies has servers that never stop. It measures memory, so it is not parallel. One API shows what the
-// defaults allow; the others have less, which takes less time.
+// TestEndlessReplies has servers that never stop. It measures memory, so it is not parallel. One API is tested with the
+// default limits; the others have lower ones, to save time.
 func TestEndlessReplies(t *testing.T) {
-	t.Parallel()
 	little := providers.Limits{Body: 1 << 20, Reply: 512 << 10, Arguments: 256 << 10}
 	for _, api := range served() {
 		usual := little
@@ -142,7 +141,7 @@ func TestEndlessReplies(t *testing.T) {
 			})
 		}
 		if api == "bedrock-converse-stream" {
-			continue // its frames say how long they are: TestFramesThatSayTheyAreLong
+			continue // its frames state their length: TestFramesThatSayTheyAreLong
 		}
 		t.Run(api+"/an event", func(t *testing.T) {
 			floods(t, api, usual, []byte("data: {"), []byte(strings.Repeat("w", 64<<10)))
@@ -150,7 +149,7 @@ func TestEndlessReplies(t *testing.T) {
 	}
 }
 
-// TestManyCalls has replies with ten thousand calls.
+// TestManyCalls has servers that send replies with ten thousand calls.
 func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	google := `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"ls","args":{}}}]}}]}` + "\n\n"
@@ -191,9 +190,8 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
-// TestEndlessErrorBodies has failing responses that never stop: what is read is enough to say what is wrong.
-func TestEndlessErrorBodies(t *testing.T) {
-	t.Parallel()
+// TestEndlessErrorBodies has failed responses that never stop. Their beginning is enough for the error.
+func TestEndlessErrorBodies(t *testing.T) { // not parallel, because it measures memory
 	for _, api := range served() {
 		t.Run(api, func(t *testing.T) {
 			var sent atomic.Int64
@@ -217,7 +215,7 @@ func TestEndlessErrorBodies(t *testing.T) {
 	}
 }
 
-// TestAbortOfAnEndlessReply holds that a reply that never ends is aborted at once.
+// TestAbortOfAnEndlessReply checks that a reply that never ends is aborted at once.
 func TestAbortOfAnEndlessReply(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
@@ -247,7 +245,7 @@ func TestAbortOfAnEndlessReply(t *testing.T) {
 	}
 }
 
-// TestUsageThatCannotBe holds that counts below zero do not get beyond the package that reads them.
+// TestUsageThatCannotBe checks that the packages that read negative counts do not pass them on.
 func TestUsageThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {

@@ -15,8 +15,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// listsOfNothing are events that have a list where each API expects one, § in them. What is in a list is empty, but
-// takes a hundred times its bytes once it is decoded.
+// listsOfNothing holds events with a list, § in them, where each API expects one. The elements are empty, but use a
+// hundred times their bytes when decoded.
 var listsOfNothing = map[string][]string{
 	"openai-completions": {`{"choices":[§]}`, `{"choices":[{"delta":{"tool_calls":[§]}}]}`,
 		`{"choices":[{"delta":{"content":[§]}}]}`, `{"choices":[{"delta":{"reasoning_details":[§]}}]}`,
@@ -32,7 +32,7 @@ var listsOfNothing = map[string][]string{
 	"bedrock-converse-stream": {`{"role":"assistant","x":[§]}`, `{"contentBlockIndex":0,"delta":{"text":[§]}}`},
 }
 
-// bodyOfEvent is a reply that is an event.
+// bodyOfEvent returns a reply that consists of one event.
 func bodyOfEvent(api, event string) []byte {
 	if api == "bedrock-converse-stream" {
 		return frameBody(wireFrame{"messageStart", event})
@@ -40,12 +40,12 @@ func bodyOfEvent(api, event string) []byte {
 	return []byte("event: message_start\ndata: " + event + "\n\n")
 }
 
-// listOf is a list's inside, of about so many bytes.
+// listOf returns the elements of a list, about this many bytes in all.
 func listOf(item string, size int) string {
 	return strings.TrimSuffix(strings.Repeat(item+",", size/(len(item)+1)), ",")
 }
 
-// tooLarge reads a reply that has to end as too large.
+// tooLarge reads a reply, which must end with the code too_large.
 func tooLarge(t *testing.T, api string, serve http.HandlerFunc) {
 	t.Helper()
 	req := serveFault(t, api, serve)
@@ -56,7 +56,7 @@ func tooLarge(t *testing.T, api string, serve http.HandlerFunc) {
 	}
 }
 
-// TestEventsOfManyValues has events of few bytes and many values, wherever an API expects a list.
+// TestEventsOfManyValues has events with few bytes and many values, in every place where an API expects a list.
 func TestEventsOfManyValues(t *testing.T) {
 	t.Parallel()
 	for api, events := range listsOfNothing {
@@ -80,7 +80,7 @@ func TestEventsOfManyValues(t *testing.T) {
 	} {
 		for _, api := range []string{"openai-completions", "mistral-conversations", "google-generative-ai"} {
 			if api == "google-generative-ai" && name == "behind half a string" {
-				continue // it is no JSON there
+				continue // not valid JSON in that place
 			}
 			t.Run(api+"/"+name, func(t *testing.T) {
 				t.Parallel()
@@ -93,8 +93,8 @@ func TestEventsOfManyValues(t *testing.T) {
 	}
 }
 
-// TestOneEventTakesLittleMemory has the largest event there may be, of which little goes over the wire.
-func TestOneEventTakesLittleMemory(t *testing.T) { // alone: it measures memory
+// TestOneEventTakesLittleMemory has an event of the maximum length, of which little is sent over the network.
+func TestOneEventTakesLittleMemory(t *testing.T) { // not parallel, because it measures memory
 	for _, api := range []string{"openai-completions", "openai-responses"} {
 		var body bytes.Buffer
 		z := gzip.NewWriter(&body)
@@ -112,7 +112,7 @@ func TestOneEventTakesLittleMemory(t *testing.T) { // alone: it measures memory
 	}
 }
 
-// TestLargeEventsOfFewValues holds that what is long is no reason to refuse an event.
+// TestLargeEventsOfFewValues checks that an event is not refused because it is long.
 func TestLargeEventsOfFewValues(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
@@ -141,7 +141,7 @@ func TestLargeEventsOfFewValues(t *testing.T) {
 	}
 }
 
-// TestArgumentsOfManyValues has a call whose arguments come piece by piece, each with few values.
+// TestArgumentsOfManyValues has a call whose arguments arrive in pieces, each with few values.
 func TestArgumentsOfManyValues(t *testing.T) {
 	t.Parallel()
 	for _, arguments := range []string{`{"a":[` + listOf("0", 1<<20) + "]}", "[" + strings.Repeat("{} ", 1<<18)} {
@@ -159,8 +159,8 @@ func TestArgumentsOfManyValues(t *testing.T) {
 	}
 }
 
-// TestFramesThatSayTheyAreLong has frames of Bedrock with more headers, or a longer payload, than there may be.
-func TestFramesThatSayTheyAreLong(t *testing.T) { // alone: it measures memory
+// TestFramesThatSayTheyAreLong has frames of Bedrock with longer headers, or a longer payload, than allowed.
+func TestFramesThatSayTheyAreLong(t *testing.T) { // not parallel, because it measures memory
 	const api = "bedrock-converse-stream"
 	prelude := func(all, headers uint32) []byte {
 		b := binary.BigEndian.AppendUint32(nil, all)

@@ -17,7 +17,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// TestHeadersOfMegabytes has heads of responses that are longer than a client reads.
+// TestHeadersOfMegabytes has response headers that are longer than a client reads.
 func TestHeadersOfMegabytes(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
@@ -37,10 +37,9 @@ func TestHeadersOfMegabytes(t *testing.T) {
 	}
 }
 
-// TestOtherStatusesAreReadLittleOf has responses that are neither good nor failures, and never end. Some SDKs decode
-// them whole.
-func TestOtherStatusesAreReadLittleOf(t *testing.T) {
-	t.Parallel()
+// TestLittleIsReadOfRedirects has responses that are neither successful nor failed and never end. Some SDKs would
+// decode them as a whole.
+func TestLittleIsReadOfRedirects(t *testing.T) { // not parallel, because it measures memory
 	for _, api := range served() {
 		t.Run(api, func(t *testing.T) {
 			var sent atomic.Int64
@@ -57,14 +56,14 @@ func TestOtherStatusesAreReadLittleOf(t *testing.T) {
 				}
 			})
 			<-ended
-			if sent.Load() > 32<<20 { // what is in the buffers of the connection is sent, too
+			if sent.Load() > 32<<20 { // the connection's buffers count as sent too
 				t.Errorf("%d bytes were read", sent.Load())
 			}
 		})
 	}
 }
 
-// TestEncodingsNobodyAskedFor has replies that are compressed in ways that no client reads.
+// TestEncodingsNobodyAskedFor has replies in compressed encodings that the client did not request.
 func TestEncodingsNobodyAskedFor(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
@@ -93,7 +92,7 @@ func TestEncodingsNobodyAskedFor(t *testing.T) {
 	}
 }
 
-// TestKeysStayWithTheirHost has a vendor that sends its clients to another host, by every status that does.
+// TestKeysStayWithTheirHost has a vendor that redirects to another host, with every status of a redirect.
 func TestKeysStayWithTheirHost(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
@@ -121,7 +120,7 @@ func TestKeysStayWithTheirHost(t *testing.T) {
 	}
 }
 
-// TestOneByteAtATime has a server that keeps the connection busy and never says anything: what counts is events.
+// TestOneByteAtATime has a server that sends bytes but no events. Only events count for the idle limit.
 func TestOneByteAtATime(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
@@ -159,7 +158,7 @@ func TestOneByteAtATime(t *testing.T) {
 	}
 }
 
-// noProgress are events of each API that say nothing, and may come for ever.
+// noProgress holds an event of each API that does not advance the reply.
 var noProgress = map[string][]string{
 	"openai-completions":    {`{"choices":[{"delta":{}}]}`, `{"choices":[]}`, `{}`},
 	"mistral-conversations": {`{"choices":[{"delta":{}}]}`, `{}`},
@@ -170,7 +169,7 @@ var noProgress = map[string][]string{
 	"bedrock-converse-stream": {`{"role":"assistant"}`, `{"role":"assistant","x":1}`},
 }
 
-// TestEventsWithoutProgress has a server that sends events for ever, of which none says anything.
+// TestEventsWithoutProgress has a server that sends events without end, none of which advances the reply.
 func TestEventsWithoutProgress(t *testing.T) {
 	t.Parallel()
 	for api, events := range noProgress {
@@ -202,7 +201,7 @@ func TestEventsWithoutProgress(t *testing.T) {
 	}
 }
 
-// TestAbortWhileSomethingComes aborts in the middle of what does not end by itself.
+// TestAbortWhileSomethingComes aborts replies that would not end by themselves.
 func TestAbortWhileSomethingComes(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
@@ -216,7 +215,7 @@ func TestAbortWhileSomethingComes(t *testing.T) {
 			},
 		} {
 			if api == "bedrock-converse-stream" && name == "an event" {
-				continue // it is no frame
+				continue // not valid as a frame
 			}
 			t.Run(api+"/"+name, func(t *testing.T) {
 				t.Parallel()
@@ -232,7 +231,7 @@ func TestAbortWhileSomethingComes(t *testing.T) {
 				req.Limits = providers.Limits{Body: -1, Reply: -1, Arguments: -1, ErrorBody: 1 << 30}
 				begun := time.Now()
 				e := finalEvent(t, ctx, api, req)
-				if e.Reason != schemas.StopAborted && e.FailureCode != schemas.FailureTooLarge { // which may come first
+				if e.Reason != schemas.StopAborted && e.FailureCode != schemas.FailureTooLarge { // which may happen first
 					t.Errorf("%s %s %.100q", e.Reason, e.FailureCode, e.Message.ErrorMessage)
 				}
 				if took := time.Since(begun); took > 30*time.Second {
@@ -243,7 +242,7 @@ func TestAbortWhileSomethingComes(t *testing.T) {
 	}
 }
 
-// TestUsageThatIsNoCount has counts that are no numbers of tokens. The words of the reply are what matters.
+// TestUsageThatIsNoCount has counts that are impossible. The reply keeps its text.
 func TestUsageThatIsNoCount(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
@@ -278,7 +277,7 @@ func TestUsageThatIsNoCount(t *testing.T) {
 	}
 }
 
-// TestRepeatedIDs has calls that all have the same id and no index, and others that have none.
+// TestRepeatedIDs has calls that all have the same id, without an index and with a different one each.
 func TestRepeatedIDs(t *testing.T) {
 	t.Parallel()
 	for _, api := range []string{"openai-completions", "mistral-conversations"} {
@@ -308,7 +307,7 @@ func TestRepeatedIDs(t *testing.T) {
 	}
 }
 
-// TestHalfAnEventAtTheEnd cuts a good reply at each of its bytes: it is never a good reply that is not whole.
+// TestHalfAnEventAtTheEnd cuts a valid reply at each of its bytes. A reply that is incomplete must fail.
 func TestHalfAnEventAtTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {
@@ -332,7 +331,7 @@ func TestHalfAnEventAtTheEnd(t *testing.T) {
 	}
 }
 
-// textOf is all that a reply says and calls.
+// textOf returns the text, thinking and calls of a reply.
 func textOf(m *schemas.AssistantMessage) (text string) {
 	for _, c := range m.Content {
 		switch c := c.(type) {

@@ -2,8 +2,8 @@ package providers
 
 import "slices"
 
-// keyVariables are the environment variables that hold a provider's key, the most specific one first. Bedrock and
-// Vertex have other ways besides, which their packages know.
+// keyVariables lists the environment variables that may hold a provider's key, the most specific one first. Bedrock and
+// Vertex accept other credentials too, which their packages find.
 var keyVariables = map[string][]string{
 	"amazon-bedrock":         {"AWS_BEARER_TOKEN_BEDROCK"},
 	"anthropic":              {"ANTHROPIC_API_KEY"},
@@ -26,11 +26,11 @@ var keyVariables = map[string][]string{
 	"zai":                    {"ZAI_API_KEY"},
 }
 
-// KeyVariables returns the environment variables that may hold a provider's key, in the order in which they count; none
-// for a provider nothing is known of.
+// KeyVariables returns the environment variables that may hold a provider's key, in order of precedence; none for an
+// unknown provider.
 func KeyVariables(provider string) []string { return slices.Clone(keyVariables[provider]) }
 
-// KeyFromEnv returns the provider's key from an environment, or nothing.
+// KeyFromEnv returns the provider's key from an environment, "" if there is none.
 func KeyFromEnv(provider string, getenv func(name string) string) string {
 	for _, name := range keyVariables[provider] {
 		if key := getenv(name); key != "" {

@@ -1,23 +1,22 @@
 package providers
 
-// Limits are how much is read of what a vendor sends, so that none can fill the memory. A reply that goes beyond one
-// ends as an error with the code too_large. 0 is the default, a negative one is no limit.
+// Limits bound how much of a vendor's response is read, so that none can exhaust memory. A reply that exceeds a limit
+// ends with an error with the code too_large. 0 selects the default, a negative value no limit.
 type Limits struct {
 	Body      int64 // bytes of a response, as they come over the wire
-	Reply     int64 // bytes of what a reply says, thinks and calls, with its signatures and ids
+	Reply     int64 // bytes of a reply's text, thinking and tool calls, with signatures and ids
 	Arguments int64 // bytes of the arguments of one call
 	Calls     int64 // in a reply
-	ErrorBody int64 // bytes of a failing response or of an error's text; what is beyond is no failure of its own
+	ErrorBody int64 // bytes of a failed response or of an error's text; the rest is cut off and is not an error
 }
 
-// DefaultLimits are those where a request says nothing. What a token takes on the wire may be a hundred times its text.
+// DefaultLimits apply if a request sets none. A token may take a hundred times its text on the wire.
 var DefaultLimits = Limits{Body: 256 << 20, Reply: 16 << 20, Arguments: 4 << 20, Calls: 256, ErrorBody: 64 << 10}
 
-// unlimited is more than anybody sends.
+// unlimited stands for no limit. No response reaches it.
 const unlimited = 1 << 62
 
-// Or returns the limits with those of other where they say nothing, and with a number that is never reached for no
-// limit.
+// Or returns the limits, completed with those of other, and with an unreachable number in place of no limit.
 func (l Limits) Or(other Limits) Limits {
 	for _, n := range []struct {
 		limit *int64

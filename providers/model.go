@@ -14,14 +14,14 @@ const (
 	InputImage = "image"
 )
 
-// GitHubCopilot is the provider that wants headers of its own with every request, and its key as a bearer token.
+// GitHubCopilot is the provider that requires extra headers with every request, and its key as a bearer token.
 const GitHubCopilot = "github-copilot"
 
-// Model is an entry of the catalogue: everything that a request has to know of a model. It is not changed once made,
-// and may be shared.
+// Model is an entry of the catalogue: everything that a request must know about a model. It is immutable and may be
+// shared.
 //
-// ThinkingLevels says what the vendor calls a level; null says that the model does not have it. Compat holds flags that
-// are the API package's own, see [Model.DecodeCompat].
+// ThinkingLevels maps levels to the vendor's names; null means that the model does not have the level. Compat holds
+// flags of the API package; see [Model.DecodeCompat].
 type Model struct {
 	ID             string                            `json:"id"`
 	Name           string                            `json:"name"`
@@ -46,21 +46,21 @@ type Rates struct {
 	CacheWrite float64 `json:"cacheWrite"`
 }
 
-// Ref names the model.
+// Ref returns the reference of the model.
 func (m *Model) Ref() schemas.ModelRef {
 	return schemas.ModelRef{API: m.API, Provider: m.Provider, ID: m.ID}
 }
 
-// SeesImages reports whether the model takes images.
+// SeesImages reports whether the model accepts images.
 func (m *Model) SeesImages() bool { return slices.Contains(m.Input, InputImage) }
 
-// Wrote reports whether the model is the one that gave the reply. Only its own signatures and hidden thoughts mean
-// anything to a model.
+// Wrote reports whether the model produced the reply. Signatures and hidden thinking are meaningful only to the model
+// that produced them.
 func (m *Model) Wrote(reply *schemas.AssistantMessage) bool {
 	return reply.Provider == m.Provider && reply.API == m.API && reply.Model == m.ID
 }
 
-// Price returns what the tokens cost.
+// Price returns the cost of the tokens.
 func (m *Model) Price(u schemas.Usage) schemas.Cost {
 	c := schemas.Cost{
 		Input:      m.Cost.Input / 1e6 * float64(u.Input),
@@ -72,8 +72,8 @@ func (m *Model) Price(u schemas.Usage) schemas.Cost {
 	return c
 }
 
-// DecodeCompat reads the compat flags into a struct of the API package; members it does not know are ignored. Without
-// flags it changes nothing.
+// DecodeCompat decodes the compat flags into a struct of the API package and ignores unknown members. Without flags
+// it changes nothing.
 func (m *Model) DecodeCompat(into any) error {
 	if len(m.Compat) == 0 {
 		return nil

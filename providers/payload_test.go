@@ -14,8 +14,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Whoever is asked sees what each vendor is sent, without a key, and what is answered is sent in its place. Where the
-// answer is an error nothing is sent.
+// TestThePayloadIsWhatIsSent checks that OnPayload gets the body for each vendor, without a key, and that the body it
+// returns is sent. If it returns an error, nothing is sent.
 func TestThePayloadIsWhatIsSent(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {

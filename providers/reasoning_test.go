@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// replied returns the events of a reply whose body is given.
+// replied returns the events of a reply with this body.
 func replied(t *testing.T, api string, body []byte, change ...func(*providers.Request)) []schemas.StreamEvent {
 	t.Helper()
 	req := serveFault(t, api, func(w http.ResponseWriter, _ *http.Request) {
@@ -37,7 +37,7 @@ func sseBody(events ...string) []byte { return []byte(strings.Join(events, "\n\n
 // frameBody joins frames of a Bedrock stream.
 func frameBody(list ...wireFrame) []byte { return frameStream(list...)(1) }
 
-// responsesThinking is a response whose reasoning item is streamed by these events, and ended with item.
+// responsesThinking returns a response that streams its reasoning item with these events and ends it with item.
 func responsesThinking(item string, events ...string) []byte {
 	all := append([]string{
 		`data: {"type":"response.created","response":{"id":"r1"}}`,
@@ -51,7 +51,7 @@ func responsesThinking(item string, events ...string) []byte {
 		`data: {"type":"response.completed","response":{"id":"r1","status":"completed"}}`)...)
 }
 
-// chatThinking is a reply of chunks with these deltas, then a text.
+// chatThinking returns a reply of chunks with these deltas and then a text.
 func chatThinking(deltas ...string) []byte {
 	var events []string
 	for _, d := range append(deltas, `{"content":"So."}`) {
@@ -98,7 +98,7 @@ var responsesReasoning = map[string][]byte{
 		`data: {"type":"response.reasoning_summary_text.delta","output_index":0,"delta":"two"}`),
 }
 
-// plainReasoning are replies that think "one two" in plain text and then say "So.", by API and by how they do it.
+// plainReasoning lists replies with the thinking "one two" in plain text and then the text "So.", by API and form.
 var plainReasoning = map[string]map[string][]byte{
 	"openai-responses":       responsesReasoning,
 	"azure-openai-responses": responsesReasoning,
@@ -158,8 +158,7 @@ var plainReasoning = map[string]map[string][]byte{
 		`{"thought":true,"text":"two"}`)},
 }
 
-// TestPlainReasoningIsThinking holds that what a vendor streams of its reasoning as plain text becomes thinking as it
-// comes.
+// TestPlainReasoningIsThinking checks that reasoning that a vendor streams as plain text becomes thinking deltas.
 func TestPlainReasoningIsThinking(t *testing.T) {
 	t.Parallel()
 	for _, api := range served() {

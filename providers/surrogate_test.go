@@ -10,14 +10,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Recordings hold unpaired surrogates as escapes, which encoding/json would make U+FFFD of. They are read as private
-// characters instead, U+E000 for U+D800 and so on, and made halves again in Go's strings where they matter.
+// Recordings contain unpaired surrogates as escapes, which encoding/json would decode as U+FFFD. They are decoded as
+// private characters instead, U+E000 for U+D800 and so on, and converted to surrogates in Go's strings.
 const halfToPrivate = 0xE000 - 0xD800
 
-// escapes finds escapes one by one, so that a backslash that is itself escaped begins none.
+// escapes matches escapes one by one, so that an escaped backslash does not begin another escape.
 var escapes = regexp.MustCompile(`\\(?:u[0-9a-fA-F]{4}|[^u])`)
 
-// markHalves replaces the escapes of unpaired surrogates in a JSON text by those of private characters.
+// markHalves replaces the escapes of unpaired surrogates in a JSON text by escapes of private characters.
 func markHalves(raw []byte) []byte {
 	out := make([]byte, 0, len(raw))
 	at := 0
@@ -41,7 +41,7 @@ func markHalves(raw []byte) []byte {
 	return append(out, raw[at:]...)
 }
 
-// unitOf returns the code unit of a \u escape, 0 for any other.
+// unitOf returns the code unit of a \u escape, or 0 for another escape.
 func unitOf(escape []byte) rune {
 	if len(escape) != 6 {
 		return 0
@@ -50,7 +50,7 @@ func unitOf(escape []byte) rune {
 	return rune(n)
 }
 
-// halves makes surrogates of the private characters.
+// halves converts the private characters to surrogates.
 func halves(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -65,7 +65,7 @@ func halves(s string) string {
 	return b.String()
 }
 
-// halvesInMessages does it in all that is said in them.
+// halvesInMessages converts the private characters in the texts of messages to surrogates.
 func halvesInMessages(messages schemas.Messages) {
 	for _, m := range messages {
 		switch m := m.(type) {
@@ -92,8 +92,8 @@ func halvesInContents(cs schemas.Contents) {
 	}
 }
 
-// joinHalves cuts recorded deltas as ours are cut: never between the halves of a character. A delta of one half alone
-// goes, and its half comes with the next.
+// joinHalves splits recorded deltas as this module does, never between the surrogates of a character. A delta of only
+// one surrogate is removed, and its surrogate is added to the next delta.
 func joinHalves(events []any) []any {
 	joiners := make(map[any]*wtf8.Joiner)
 	var out []any

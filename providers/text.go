@@ -9,13 +9,13 @@ import (
 	"github.com/loopbus/loopbus/providers/internal/wtf8"
 )
 
-// CleanText returns a text as it may be sent: unpaired UTF-16 surrogates are removed, and whatever else is not UTF-8
-// becomes U+FFFD. [Transform] does this for the texts of messages.
+// CleanText returns a text in the form in which it may be sent: it removes unpaired UTF-16 surrogates, and replaces
+// other invalid UTF-8 by U+FFFD. [Transform] does this for the texts of messages.
 func CleanText(s string) string { return wtf8.Clean(s) }
 
-// PartialArguments returns what the arguments of a tool call come to when only a part of their JSON has been streamed:
-// valid JSON, of which each further delta makes more. What makes no sense is {}. It costs as much as the text is long,
-// so call it when a call is to be shown while it comes in, not for every delta.
+// PartialArguments completes the partially streamed JSON arguments of a tool call to valid JSON, which grows with
+// every delta. If that is not possible, it returns {}. Its cost is proportional to the length of the text, so call it
+// only to show a call in progress, not for every delta.
 func PartialArguments(text string) json.RawMessage { return partialjson.Parse(text) }
 
 // CleanID returns a tool call's id with every UTF-16 unit outside [A-Za-z0-9_-] replaced by an underscore, cut after
@@ -39,8 +39,8 @@ func isIDByte(c byte) bool {
 	return c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
-// ShortHash returns 64 bits of hash in base 36. It shortens ids that a vendor would refuse for their length; it is no
-// protection against anybody.
+// ShortHash returns 64 bits of hash in base 36. It shortens ids that a vendor would refuse because of their length;
+// it is not cryptographic.
 func ShortHash(s string) string {
 	h1, h2 := uint32(0xdeadbeef), uint32(0x41c6ce57)
 	for _, unit := range utf16.Encode([]rune(s)) {

@@ -6,14 +6,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// thinkingLevels are all levels, from none to most.
+// thinkingLevels lists all levels in increasing order.
 var thinkingLevels = []schemas.ThinkingLevel{
 	schemas.ThinkingOff, schemas.ThinkingMinimal, schemas.ThinkingLow, schemas.ThinkingMedium, schemas.ThinkingHigh,
 	schemas.ThinkingXHigh,
 }
 
-// SupportedLevels returns the levels that the model has, from none to most. A model that does not reason has only off;
-// xhigh is there only if the catalogue names it.
+// SupportedLevels returns the thinking levels of the model in increasing order. A model without reasoning has only
+// off; xhigh is included only if the catalogue names it.
 func (m *Model) SupportedLevels() []schemas.ThinkingLevel {
 	if !m.Reasoning {
 		return []schemas.ThinkingLevel{schemas.ThinkingOff}
@@ -24,8 +24,8 @@ func (m *Model) SupportedLevels() []schemas.ThinkingLevel {
 	})
 }
 
-// Clamp returns the level if the model has it, else the next higher one, else the next lower one. A level that does not
-// exist becomes the lowest.
+// Clamp returns the level if the model has it, otherwise the next higher one, otherwise the next lower one. An
+// unknown level becomes the lowest.
 func (m *Model) Clamp(level schemas.ThinkingLevel) schemas.ThinkingLevel {
 	supported := m.SupportedLevels()
 	if len(supported) == 0 {
@@ -43,7 +43,7 @@ func (m *Model) Clamp(level schemas.ThinkingLevel) schemas.ThinkingLevel {
 	return supported[len(supported)-1]
 }
 
-// LevelName returns what the vendor calls the level.
+// LevelName returns the vendor's name of the level.
 func (m *Model) LevelName(level schemas.ThinkingLevel) string {
 	if name := m.ThinkingLevels[level]; name != nil {
 		return *name
@@ -51,17 +51,17 @@ func (m *Model) LevelName(level schemas.ThinkingLevel) string {
 	return string(level)
 }
 
-// thinkingBudgets are the tokens that a level may think for, where the vendor counts tokens.
+// thinkingBudgets maps levels to limits in tokens, for vendors that limit thinking by tokens.
 var thinkingBudgets = map[schemas.ThinkingLevel]int64{
 	schemas.ThinkingMinimal: 1024, schemas.ThinkingLow: 2048, schemas.ThinkingMedium: 8192, schemas.ThinkingHigh: 16384,
 }
 
-// minAnswer is how many tokens of a reply's limit thinking leaves for the answer.
+// minAnswer is how many tokens of a reply's limit are kept for the answer.
 const minAnswer = 1024
 
-// FitThinking returns the limits of a reply, in tokens, that is to have room for base tokens besides its thinking: the
-// whole reply's, at most limit, and the thinking's. Of both together at least 1024 are left for the answer, if need be
-// all. custom overrides the budgets of levels; xhigh has that of high.
+// FitThinking returns the token limits for a reply that needs base tokens besides its thinking: the limit of the
+// whole reply, at most limit, and the limit of the thinking. At least 1024 of them are left for the answer, if
+// necessary all. custom overrides the budgets of levels; xhigh uses that of high.
 func FitThinking(base, limit int64, level schemas.ThinkingLevel, custom map[schemas.ThinkingLevel]int64) (maxTokens,
 	budget int64) {
 	if level == schemas.ThinkingXHigh {

@@ -8,31 +8,32 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What stands for an image that the model cannot see, and for a result that never came.
+// The texts in place of an image that the model does not accept, and of a missing tool result.
 const (
 	TextImageOmitted     = "(image omitted: model does not support images)"
 	TextToolImageOmitted = "(tool image omitted: model does not support images)"
 	TextNoResult         = "No result provided"
 )
 
-// What a tool result says that has no text, for the vendors that insist on one: its images follow, or there is nothing.
+// The text of a tool result that has none, for vendors that require a text: with images after it, or without.
 const (
 	TextSeeImage = "(see attached image)"
 	TextNoOutput = "(no tool output)"
 )
 
-// An IDRule returns the id that a tool call is to have at a vendor, for a call that another model made. The results of
-// the call get the same id.
+// An IDRule returns the id that a tool call by another model gets at a vendor. The results of the call get the same
+// id.
 type IDRule func(id string, from *schemas.AssistantMessage) string
 
-// Transform returns the transcript as the model can take it. The messages given are not changed.
+// Transform returns the transcript in a form that the model accepts. It does not modify the given messages.
 //
-//   - A model without sight gets a line for images.
-//   - Of what another model wrote, thinking becomes text, hidden thinking and signatures go, and tool calls get ids by
-//     the rule; nil keeps them. The model's own words stay as they are. Thinking without words or signature goes.
-//   - Failed and aborted replies go; their tool results stay.
-//   - A tool call without a result gets one that says so: the vendors insist on one.
-//   - Texts are clean, see [CleanText]. Messages of roles no model knows go.
+//   - A model without image input gets a line of text for images.
+//   - Of replies by another model, thinking becomes text, hidden thinking and signatures are removed, and tool calls
+//     get ids by the rule; a nil rule keeps them. The model's own replies are unchanged. Thinking without text and
+//     signature is removed.
+//   - Failed and aborted replies are removed; their tool results stay.
+//   - A tool call without a result gets one that says so, because vendors require one.
+//   - Texts are cleaned, see [CleanText]. Messages of application-defined roles are removed.
 func Transform(messages schemas.Messages, target *Model, rule IDRule) schemas.Messages {
 	t := transformer{target: target, rule: rule, ids: make(map[string]string),
 		out: make(schemas.Messages, 0, len(messages))}
@@ -52,11 +53,12 @@ func Transform(messages schemas.Messages, target *Model, rule IDRule) schemas.Me
 	return t.out
 }
 
+// transformer converts a transcript for the target model.
 type transformer struct {
 	target *Model
 	rule   IDRule
 	ids    map[string]string  // old id of a call -> new id
-	open   []schemas.ToolCall // calls of the last reply that had any, as sent, without those that have a result
+	open   []schemas.ToolCall // calls of the last reply, with their new ids, that have no result yet
 	out    schemas.Messages
 }
 
@@ -103,7 +105,7 @@ func (t *transformer) assistant(m *schemas.AssistantMessage) {
 	t.out = append(t.out, &reply)
 }
 
-// thinking returns what becomes of a thought, nil for nothing.
+// thinking returns the content that a block of thinking is sent as, or nil to omit it.
 func thinking(b schemas.Thinking, own bool) schemas.Content {
 	b.Thinking = wtf8.Clean(b.Thinking)
 	switch blank := strings.TrimSpace(b.Thinking) == ""; {
@@ -117,7 +119,7 @@ func thinking(b schemas.Thinking, own bool) schemas.Content {
 	return schemas.Text{Text: b.Thinking}
 }
 
-// call returns the call with an id that the vendor takes, which its results will have as well.
+// call returns the call with an id that the vendor accepts, and records the id for the results of the call.
 func (t *transformer) call(c schemas.ToolCall, from *schemas.AssistantMessage, own bool) schemas.ToolCall {
 	if own {
 		return c
@@ -156,6 +158,7 @@ func (t *transformer) visible(blocks schemas.Contents, line string) schemas.Cont
 	return out
 }
 
+// answerOpenCalls adds results for the calls that have none.
 func (t *transformer) answerOpenCalls() {
 	for _, c := range t.open {
 		t.out = append(t.out, &schemas.ToolResultMessage{

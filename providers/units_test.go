@@ -14,7 +14,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// unitFunctions are the recorded functions and ours. Each gets the recorded arguments and returns what JSON can hold.
+// unitFunctions maps the recorded functions to this module's. Each takes the recorded arguments and returns a value
+// that can be encoded as JSON.
 var unitFunctions = map[string]func(args []json.RawMessage) (any, error){
 	"parseStreamingJson": func(args []json.RawMessage) (any, error) {
 		return partialjson.Parse(arg[string](args, 0)), nil
@@ -54,7 +55,7 @@ var unitFunctions = map[string]func(args []json.RawMessage) (any, error){
 	},
 }
 
-// arg decodes an argument; one that was not given is the zero value.
+// arg decodes an argument. A missing one is the zero value.
 func arg[T any](args []json.RawMessage, i int) (v T) {
 	if i < len(args) {
 		if err := json.Unmarshal(args[i], &v); err != nil {
@@ -73,10 +74,10 @@ type unit struct {
 	} `json:"cases"`
 }
 
-// unitsEnv names a further file of units.
+// unitsEnv is the environment variable with the path of another file of units.
 const unitsEnv = "LOOPBUS_PROVIDER_UNITS"
 
-// TestUnits holds single functions to what the reference's returned.
+// TestUnits compares the results of single functions with those of the reference.
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	files := []string{"testdata/units.json"}
@@ -130,7 +131,7 @@ func jsonText(v any) string {
 	return string(raw)
 }
 
-// jsonValue is v as its JSON reads.
+// jsonValue returns v encoded as JSON and decoded again.
 func jsonValue(v any) (out any) {
 	raw, err := schemas.Marshal(v)
 	if err == nil {

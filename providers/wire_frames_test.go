@@ -8,10 +8,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream/eventstreamapi"
 )
 
-// A wireFrame is an event as Bedrock sends it: its name is in the head of a frame, and its payload is JSON.
+// A wireFrame is an event in Bedrock's form: its name is in a header of the frame, and its payload is JSON.
 type wireFrame struct{ name, payload string }
 
-// frameStream returns replies of frames. As in eventStream, the one with a § is the delta.
+// frameStream returns replies of frames. As in eventStream, the frame with a § is the delta.
 func frameStream(frames ...wireFrame) func(deltas int) []byte {
 	return func(deltas int) []byte {
 		var b bytes.Buffer

@@ -12,8 +12,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// wireReplies are replies as the vendor of each API sends them: one of text and one of a tool call, of as many deltas
-// as one likes.
+// wireReplies holds replies in the form of each API's vendor: one of text and one of a tool call, with any number of
+// deltas.
 var wireReplies = map[string]wireReply{
 	"anthropic-messages": {
 		text: eventStream(
@@ -114,7 +114,7 @@ var responsesReply = wireReply{
 	),
 }
 
-// geminiReply: a call comes in one piece, so many deltas are many calls.
+// geminiReply has one call for each delta, because Gemini sends a call in one piece.
 var geminiReply = wireReply{
 	text: eventStream(
 		`data: {"candidates":[{"content":{"parts":[{"text":"§"}]}}],"responseId":"r1"}`,
@@ -126,15 +126,15 @@ var geminiReply = wireReply{
 	),
 }
 
-// A wireReply is what [wireReplies] has for an API.
+// A wireReply is the entry of [wireReplies] for an API.
 type wireReply struct {
 	text, call  func(deltas int) []byte
 	contentType string                   // empty for text/event-stream
-	prepare     func(*providers.Request) // what requests of the API need besides; may be nil
+	prepare     func(*providers.Request) // sets what requests of the API require; may be nil
 }
 
-// eventStream returns replies of server-sent events. The one with a § in it is the delta: it comes as often as there
-// are deltas, and the § becomes its text, or a piece of the arguments {"a":"words words …"}.
+// eventStream returns replies of server-sent events. The event with a § is the delta: it is repeated for each delta,
+// and its text, or a piece of the arguments {"a":"words words …"}, replaces the §.
 func eventStream(events ...string) func(deltas int) []byte {
 	at := slices.IndexFunc(events, func(e string) bool { return strings.Contains(e, "§") })
 	isCall := strings.Contains(events[at], "arguments") || strings.Contains(events[at], "partial_json")
@@ -153,7 +153,7 @@ func eventStream(events ...string) func(deltas int) []byte {
 	}
 }
 
-// wirePiece is the nth of the deltas, as it stands in a JSON string.
+// wirePiece returns the nth delta in the form of a JSON string's content.
 func wirePiece(n, deltas int, isCall bool) string {
 	piece := "words "
 	if isCall && n == 0 {
@@ -165,7 +165,7 @@ func wirePiece(n, deltas int, isCall bool) string {
 	return piece
 }
 
-// wireRequest is a request to the API that a server of wireReplies answers.
+// wireRequest returns a request to the API and a server of wireReplies.
 func wireRequest(api, url string, client *http.Client) *providers.Request {
 	req := &providers.Request{
 		Model: &providers.Model{
@@ -174,7 +174,7 @@ func wireRequest(api, url string, client *http.Client) *providers.Request {
 		},
 		Messages: schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "Go."}}}},
 		APIKey:   "a-key-for-tests",
-		Limits:   providers.Limits{Calls: -1}, // a call comes in one piece at Google: many deltas are many calls
+		Limits:   providers.Limits{Calls: -1}, // Google sends a call in one piece, so many deltas are many calls
 		HTTP:     client,
 		Now:      func() time.Time { return time.UnixMilli(1_700_000_000_000) },
 	}
@@ -184,7 +184,7 @@ func wireRequest(api, url string, client *http.Client) *providers.Request {
 	return req
 }
 
-// served are the ids of the APIs there is a package for.
+// served lists the ids of the APIs that have a package.
 func served() []string { return slices.Sorted(maps.Keys(apis)) }
 
 func TestEveryAPIHasWireReplies(t *testing.T) {

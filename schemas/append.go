@@ -8,10 +8,9 @@ import (
 	"strconv"
 )
 
-// A tool turn writes eight events, a request and an answer. Package encoding/json takes an encoder for every value in
-// them that encodes itself, and goes through what each has written once more. What this file writes is the same, byte
-// for byte, at a quarter of the time: a test holds one against the other. What it does not know is encoded by the
-// package.
+// A tool turn writes eight events, a request and an answer. Package encoding/json uses an encoder for every value in
+// them that encodes itself, and scans the output of each once more. This file writes the same bytes in a quarter of the
+// time, which a test compares. Types without an appendJSON method are encoded by the package.
 
 // appender is a value that can be appended as JSON.
 type appender interface{ appendJSON(o *object) }
@@ -64,7 +63,7 @@ func (o *object) text(name, v string) {
 	o.b = appendString(o.b, v)
 }
 
-// optionalText leaves an empty text out, as the following do with what is nothing.
+// optionalText appends the member unless v is empty. The other optional methods leave out zero values likewise.
 func (o *object) optionalText(name, v string) {
 	if v != "" {
 		o.text(name, v)
@@ -93,7 +92,7 @@ func (o *object) optionalFlag(name string, v bool) {
 	}
 }
 
-// money is mostly a whole number, that is nothing.
+// money appends a number that is mostly 0, a whole number.
 func (o *object) money(name string, v float64) {
 	o.name(name)
 	if v == math.Trunc(v) && math.Abs(v) < maxInteger && !(v == 0 && math.Signbit(v)) {
@@ -103,7 +102,7 @@ func (o *object) money(name string, v float64) {
 	o.value(v)
 }
 
-// raw is JSON that somebody else has written; it has to be some.
+// raw appends JSON that another program has written. It fails if v is not JSON.
 func (o *object) raw(name string, v json.RawMessage) {
 	o.name(name)
 	if v == nil {

@@ -107,6 +107,7 @@ func (r ToolRequest) appendJSON(o *object) {
 	o.optionalText("traceparent", r.TraceParent)
 	o.optionalText("replyTo", r.ReplyTo)
 	o.optionalText("nonce", r.Nonce)
+	o.optionalText("revision", r.Revision)
 	o.end()
 }
 
@@ -180,7 +181,7 @@ func (u Usage) appendJSON(o *object) {
 	o.end()
 }
 
-// contents is the member content; a nil list is an empty one.
+// contents appends the member content; a nil list becomes an empty one.
 func (o *object) contents(cs Contents) {
 	o.name("content")
 	o.b = append(o.b, '[')

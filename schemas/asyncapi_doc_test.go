@@ -82,12 +82,12 @@ func apiChannelList() []apiChannel {
 	}
 	return []apiChannel{
 		{"commands", s.Command(session, "{kind}"), "A session's inbox",
-			"The one way in: commands, results of tool calls and timers, in one order. Stored in the stream " +
+			"The inbox of a session: commands, results of tool calls and timers, in one order. Stored in the stream " +
 				schemas.StreamCommands +
-				", a work queue; a request gets the stream's acknowledgement. What became of a command is in the session's log, " +
+				", a work queue; a request gets the stream's acknowledgement. A command's outcome is in the session's log, " +
 				"under the command's id as causation id.",
 			[]string{"session", "kind"}, area("commands", "command forms"), "receive", "receiveCommand",
-			"Take a command of a session."},
+			"Receive a command of a session."},
 		{"log", s.Event(session), "A session's log",
 			"Every durable event, in the stream " + schemas.StreamEvents +
 				": in commits, and in logs of earlier versions one event a message, " +
@@ -98,15 +98,15 @@ func apiChannelList() []apiChannel {
 			"The server republishes every commit here once it is stored, as it is stored. The header Nats-Sequence names " +
 				"its place in the stream " +
 				schemas.StreamEvents + ".",
-			[]string{"session"}, area("commits"), "send", "republishCommit", "Tell whoever watches of events."},
+			[]string{"session"}, area("commits"), "send", "republishCommit", "Republish stored events to viewers."},
 		{"liveUpdates", s.LiveUpdate(session), "A session's updates, live",
 			"Deltas of a reply being streamed and partial results of tools. They are not part of the log; the stream " +
-				schemas.StreamUpdates + " keeps them in memory for a short time, for those who come late.",
-			[]string{"session"}, area("updates"), "send", "publishUpdate", "Tell whoever watches of a delta."},
+				schemas.StreamUpdates + " keeps them in memory for a short time, for viewers that connect late.",
+			[]string{"session"}, area("updates"), "send", "publishUpdate", "Publish a delta to viewers."},
 		{"toolCalls", s.Tool(queue, session, call), "Tool calls waiting for a worker",
 			"A work queue for each tool, version and workspace in the stream " + schemas.StreamTools +
 				". A worker pulls a call, executes it, publishes one tool_result command " +
-				"to the session's inbox and only then acknowledges the call; meanwhile it extends the acknowledgement's deadline.",
+				"to the session's inbox and only then acknowledges the call; until then it extends the acknowledgement's deadline.",
 			[]string{"queue", "session", "call"}, area("tool calls"), "send", "requestToolCall",
 			"Ask for a tool call to be executed."},
 		{"cancel", s.Cancel(session, call), "Cancelled tool calls",
@@ -123,15 +123,15 @@ func apiChannelList() []apiChannel {
 			"Messages that were refused or given up, in the stream " + schemas.StreamDead +
 				", as they were and with the reason. The session is " +
 				schemas.NoSession + " where the message named no legal one.",
-			[]string{"stream", "session"}, area("dead"), "send", "buryMessage", "Put a message aside, with the reason."},
+			[]string{"stream", "session"}, area("dead"), "send", "buryMessage", "Store a dead letter, with the reason."},
 		{"hooks", s.Hook(schemas.HookRef{Hook: "{hook}", Service: "{service}"}), "Hooks",
-			"Where a service sees and changes what the loop does: request and reply. Without the last token it is whoever " +
-				"listens at the " +
-				"hook itself. Runners ask only the services that their settings or the session's profile name.",
+			"Request and reply of hook services, which see and change what the loop does. Without the last token it is the " +
+				"service that listens at the hook itself. Runners ask only the services that their settings or the session's " +
+				"profile name.",
 			[]string{"hook", "service"}, area("hooks"), "send", "askHook", "Ask a service what to do."},
 		{"profiles", "$KV." + schemas.BucketProfiles + ".{profile}", "Named agents",
-			"The key-value bucket " + schemas.BucketProfiles + ": what the sessions that follow a profile are driven with.",
-			[]string{"profile"}, area("profiles"), "receive", "receiveProfile", "Learn of a profile."},
+			"The key-value bucket " + schemas.BucketProfiles + ": the configuration of the sessions that follow a profile.",
+			[]string{"profile"}, area("profiles"), "receive", "receiveProfile", "Receive a profile."},
 		{"resources", "$KV." + schemas.BucketResources + "." + schemas.ResourcesKey("{workspace}", "{worker}"),
 			"What workspaces have for prompts",
 			"The key-value bucket " + schemas.BucketResources + ": context files, skills and prompt templates in the " +
@@ -151,7 +151,7 @@ func apiChannelList() []apiChannel {
 func apiParameter(name string) object {
 	switch name {
 	case "session":
-		return obj("description", "The session: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples",
+		return obj("description", "The session: one token of 1 to 64 characters of A-Z a-z 0-9 _ and -.", "examples",
 			[]string{"s1"})
 	case "kind":
 		kinds := schemas.CommandKinds()
@@ -160,30 +160,30 @@ func apiParameter(name string) object {
 	case "queue":
 		return obj("description", "The tool's queue: its name, or <tool>=<version>, <tool>=<version>=<workspace>, "+
 			"<tool>==<workspace>; each of them "+
-			"a token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.", "examples", []string{"bash", "bash=2", "bash==host-1"})
+			"a token of 1 to 64 characters of A-Z a-z 0-9 _ and -.", "examples", []string{"bash", "bash=2", "bash==host-1"})
 	case "call":
 		return obj("description", "The call's key: c and the sequence of its tool_execution_start.", "examples",
 			[]string{"c12"})
 	case "hook":
 		return obj("description", "The hook.", "enum", schemas.HookNames())
 	case "service":
-		return obj("description", "The service's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.",
+		return obj("description", "The service's name: one token of 1 to 64 characters of A-Z a-z 0-9 _ and -.",
 			"examples", []string{"policy"})
 	case "profile":
-		return obj("description", "The profile's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.",
+		return obj("description", "The profile's name: one token of 1 to 64 characters of A-Z a-z 0-9 _ and -.",
 			"examples", []string{"reviewer"})
 	case "query":
 		return queryParameter()
 	case "modelCall", "provider":
 		return modelParameter(name)
 	case "caller":
-		return obj("description", "The caller's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.",
+		return obj("description", "The caller's name: one token of 1 to 64 characters of A-Z a-z 0-9 _ and -.",
 			"examples", []string{"mcp-k3"})
 	case "stream":
 		return obj("description", "The stream the message was stored in.", "examples",
 			[]string{schemas.StreamCommands, schemas.StreamTools})
 	default:
-		return obj("description", "The worker's name: one token of 1 to 64 characters out of A-Z a-z 0-9 _ and -.",
+		return obj("description", "The worker's name: one token of 1 to 64 characters of A-Z a-z 0-9 _ and -.",
 			"examples", []string{"w1"})
 	}
 }
@@ -268,9 +268,9 @@ func apiMessages(t *testing.T) []apiMessage {
 			contentType: "application/cloudevents+json", payload: ref("#/components/schemas/structuredCommand"),
 			summary: "Any command as a CloudEvent in structured mode: data is the command's JSON."},
 		apiMessage{area: "cancel", key: "cancel", title: "cancel", payload: obj("description", "Empty; ignored."),
-			summary: "The call named in the subject is to stop."},
+			summary: "Stop the call named in the subject."},
 		apiMessage{area: "dead", key: "dead_letter", title: "dead letter", headers: "deadLetterHeaders",
-			payload: obj("description", "The payload as it was, cut where it would not fit."),
+			payload: obj("description", "The original payload, cut if it does not fit."),
 			summary: "A message that could not be processed."},
 	)
 }

@@ -83,9 +83,9 @@ func commandHeaders() object {
 			schemas.HeaderDataSchema, text("$id of the payload's JSON Schema.", "format", "uri"),
 			schemas.HeaderTraceParent, text("W3C trace context."),
 			"traceparent", text("W3C trace context of a command that is no CloudEvent."),
-			schemas.HeaderReply, text("What the sender wants to be told at "+schemas.HeaderReplyTo+": the newest event that "+
-				"says what has become of the command, once that is in the log.", "const", schemas.ReplyOutcome),
-			schemas.HeaderReplyTo, text("The inbox that it is told at."),
+			schemas.HeaderReply, text("Requests the outcome at "+schemas.HeaderReplyTo+": the newest event about the "+
+				"command, once the command is in the log.", "const", schemas.ReplyOutcome),
+			schemas.HeaderReplyTo, text("The inbox that the outcome is sent to."),
 			"Nats-Msg-Id", text("Lets the server drop a message sent twice; the command's id where it has no other."),
 		),
 		"dependentRequired", obj(schemas.HeaderSpecVersion,

@@ -22,14 +22,13 @@ func modelChannels() []apiChannel {
 		{"modelRequests", s.ModelRequest(), "Requests for models",
 			"Runners with --serve-models take them from the queue group models, one each. A request needs a reply subject, " +
 				"where the answer " +
-				"comes message by message. The NATS server answers with status 503 if nobody serves models.",
+				"comes message by message. The NATS server answers with status 503 if no process serves models.",
 			nil, area("model requests"), "receive", "receiveModelRequest", "Take a request for a model."},
 		{"modelCalls", s.ModelCall("{modelCall}"), "A model call that is served",
-			"What whoever asked has yet to say to the one who serves the call: that it is to stop, or the parts of a " +
-				"request that was too big " +
-				"for one message.",
+			"Further messages of the caller to the process that serves the call: its cancellation, or the parts of a " +
+				"request that was too big for one message.",
 			[]string{"modelCall"}, area("model control"), "receive", "receiveModelControl",
-			"Hear of a model call that is served."},
+			"Receive a message for a model call that is served."},
 		{"modelAnswers", "", "The answer to a model request",
 			"The reply subject of the request. A message without payload is a heartbeat, one every second; five seconds " +
 				"without a message, or a " +
@@ -84,7 +83,7 @@ func modelForms() []apiMessage {
 		{area: "model answers", key: "model_heartbeat", title: "heartbeat", headers: "modelHeaders",
 			payload: obj("description", "Empty."), summary: "The call goes on."},
 		{area: "key requests", key: "key_request", title: "request for a key",
-			payload: obj("description", "Empty."), summary: "The key of the provider named in the subject is asked for."},
+			payload: obj("description", "Empty."), summary: "Request for the API key of the provider named in the subject."},
 		{area: "key answers", key: "plain_key", title: "plain key", contentType: "text/plain", payload: obj("type", "string"),
 			summary: "A key that is used once, without white space in it; empty if there is none."},
 	}
@@ -98,9 +97,9 @@ func modelHeaderSchemas() object {
 				schemas.HeaderModelSeq, text("Number of the message: 1, 2, 3 … without a gap.", "pattern", "^[1-9][0-9]*$"),
 				schemas.HeaderModelMore, text("The payload goes on in the next message.", "const", "1"),
 			)),
-		"modelCancelHeaders", obj("type", "object", "description", "Says that a call is to stop.",
+		"modelCancelHeaders", obj("type", "object", "description", "Cancels a call.",
 			"required", []string{schemas.HeaderModelCancel}, "properties", obj(
-				schemas.HeaderModelCancel, text("The call is to stop.", "const", "1"),
+				schemas.HeaderModelCancel, text("The call is cancelled.", "const", "1"),
 			)),
 	)
 }

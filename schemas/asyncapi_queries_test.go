@@ -37,7 +37,7 @@ func queryChannels() []apiChannel {
 
 // queryParameter describes the last token of a query's subject.
 func queryParameter() object {
-	return obj("description", "What is asked.", "enum", []schemas.QueryKind{schemas.QueryState, schemas.QueryMessages,
+	return obj("description", "The query.", "enum", []schemas.QueryKind{schemas.QueryState, schemas.QueryMessages,
 		schemas.QueryEvents, schemas.QueryTree, schemas.QueryStats, schemas.QueryTools, schemas.QueryApprovals,
 		schemas.QueryOutcome})
 }

@@ -6,15 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// Every tool turn brings one tool request and one tool result, nearly all from workers and runners of ours. Going
-// through their schemas costs more than all the rest of taking them in. What this file accepts, the schemas accept: a
-// payload that is written as we write has no member too many, too few or twice ([writtenObject]), so only the values
-// remain to be checked. Whatever is not accepted here goes through its schema.
+// Every tool turn has one tool request and one tool result, nearly all from loopbus's own workers and runners.
+// Validating them by their schemas costs more than all other steps of decoding. This file accepts only payloads that
+// the schemas accept: one in the exact form that this package writes has no unknown, missing or repeated member
+// ([writtenObject]), so that only the values remain to be checked. A payload that is not accepted here is validated by
+// its schema.
 
 // maxInteger is the largest integer that every JSON reader keeps exactly.
 const maxInteger = 1<<53 - 1
 
-// canonicalResult reads a tool_result that needs no schema.
+// canonicalResult decodes a tool_result that need not be validated by its schema.
 func canonicalResult(payload []byte) (id string, r *ToolResponse, ok bool) {
 	w := newWrittenObject(payload)
 	r = new(ToolResponse)
@@ -41,7 +42,7 @@ func (r *ToolResponse) sound() bool {
 		len(r.Worker) <= MaxCommandID && (r.Nonce == "" || isToken(r.Nonce)) && r.Result.sound()
 }
 
-// sound accepts results of plain text.
+// sound reports whether the result consists of text only.
 func (r *ToolResult) sound() bool {
 	for _, c := range r.Content {
 		if _, ok := c.(Text); !ok {
@@ -51,7 +52,7 @@ func (r *ToolResult) sound() bool {
 	return true
 }
 
-// canonicalRequest reads a tool request that needs no schema.
+// canonicalRequest decodes a tool request that need not be validated by its schema.
 func canonicalRequest(payload []byte) (r ToolRequest, ok bool) {
 	w := newWrittenObject(payload)
 	w.open()
@@ -65,7 +66,7 @@ func canonicalRequest(payload []byte) (r ToolRequest, ok bool) {
 	r.TimeoutMs = w.optionalCount("timeoutMs")
 	r.StartSeq = uint64(w.optionalCount("startSeq"))
 	r.TraceParent, r.ReplyTo = w.optionalText("traceparent"), w.optionalText("replyTo")
-	r.Nonce = w.optionalText("nonce")
+	r.Nonce, r.Revision = w.optionalText("nonce"), w.optionalText("revision")
 	w.close()
 	if !w.complete() || !r.sound() {
 		return ToolRequest{}, false
@@ -77,9 +78,8 @@ func (r ToolRequest) sound() bool {
 	known := r.Effect == "" || r.Effect == EffectUnsafe || r.Effect.Repeatable()
 	return known && r.Arguments[0] == '{' && isToken(r.Session) && r.RunID != "" && len(r.RunID) <= MaxCommandID &&
 		len(r.TurnID) <= MaxCommandID && isCallKey(string(r.Call)) && r.Queue().Check() == nil && r.StartSeq >= 1 &&
-		len(
-			r.TraceParent,
-		) <= MaxCommandID && (r.Nonce == "" || isToken(r.Nonce)) && (r.ReplyTo == "" || replyRE.MatchString(r.ReplyTo))
+		len(r.TraceParent) <= MaxCommandID && (r.Nonce == "" || isToken(r.Nonce)) &&
+		(r.Revision == "" || isToken(r.Revision)) && (r.ReplyTo == "" || replyRE.MatchString(r.ReplyTo))
 }
 
 // isCallKey reports whether a key is one of [NewCallKey].
@@ -104,8 +104,9 @@ func strict(raw json.RawMessage) bool {
 	return err == nil
 }
 
-// simple reports whether raw is an object of a few texts, whole numbers and flags, of ASCII characters without escapes,
-// as the arguments of most calls are: [decodeStrict] takes those, too, at fifty times the cost. False says nothing.
+// simple reports whether raw is an object of a few texts, whole numbers and flags, of ASCII characters without escapes.
+// The arguments of most calls are. [decodeStrict] accepts those too, in fifty times the time. A result of false means
+// nothing.
 func simple(raw []byte) bool {
 	for _, c := range raw {
 		if c < ' ' || c > '~' || c == '\\' {

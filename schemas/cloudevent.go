@@ -64,7 +64,8 @@ func DataSchema(area, name string) string {
 }
 
 // EncodeEvent returns an event as a CloudEvent in binary mode: headers and payload. The headers are a fresh map. An
-// event without a source, with an illegal session id or with sequence 0 is an error: nobody could read it back.
+// event without a source, with an illegal session id or with sequence 0 is an error, because it could not be decoded
+// again.
 func EncodeEvent(e Event) (header map[string][]string, payload []byte, err error) {
 	if err := checkEnvelope(e.Session, e.Seq, e.Source); err != nil {
 		return nil, nil, fmt.Errorf("schemas: encode event %s: %w", e.ID(), err)
@@ -77,8 +78,8 @@ func EncodeEvent(e Event) (header map[string][]string, payload []byte, err error
 	return header, payload, nil
 }
 
-// Binary returns the event by itself, as a CloudEvent in binary mode with all its attributes: headers and payload. It
-// is the form that logs of before have. The headers are a fresh map.
+// Binary returns the event as a CloudEvent in binary mode with all its attributes: headers and payload. Logs of the
+// first version have this form. The headers are a fresh map.
 func (s StoredEvent) Binary() (header map[string][]string, payload []byte) {
 	h := newHeader()
 	h.set(HeaderSpecVersion, SpecVersion)
@@ -101,7 +102,7 @@ func (s StoredEvent) Binary() (header map[string][]string, payload []byte) {
 	return h.values, s.Raw
 }
 
-// wireNames are the CloudEvents types of the events, made once: every event has one.
+// wireNames are the CloudEvents types of the events. They are made once, because every event needs one.
 var wireNames = func() map[EventType]string {
 	names := make(map[EventType]string, len(eventTypes))
 	for t := range eventTypes {
@@ -110,15 +111,15 @@ var wireNames = func() map[EventType]string {
 	return names
 }()
 
-// padded is a sequence of twenty digits, so that text sorts as numbers do.
+// padded returns a sequence with twenty digits, so that it sorts as text.
 func padded(seq uint64) string {
 	const zeros = "00000000000000000000"
 	digits := strconv.FormatUint(seq, 10)
 	return zeros[:len(zeros)-len(digits)] + digits
 }
 
-// EncodeUpdate returns an update as a CloudEvent in binary mode. The headers are a fresh map. It refuses what
-// [EncodeEvent] refuses.
+// EncodeUpdate returns an update as a CloudEvent in binary mode. The headers are a fresh map. Its errors are those of
+// [EncodeEvent].
 func EncodeUpdate(u Update) (header map[string][]string, payload []byte, err error) {
 	if err := checkEnvelope(u.Session, u.Event, u.Source); err != nil {
 		return nil, nil, fmt.Errorf("schemas: encode update %s: %w", u.ID(), err)
@@ -143,7 +144,7 @@ func EncodeUpdate(u Update) (header map[string][]string, payload []byte, err err
 	return h.values, payload, nil
 }
 
-// DecodeEvent reads an event from the headers and payload of a stored message. Where the header ce-dataref is set, the
+// DecodeEvent decodes an event from the headers and payload of a stored message. If the header ce-dataref is set, the
 // caller has to fetch the payload first (see [DataRef]). A missing or broken attribute is an error wrapping
 // [ErrAttribute], an unknown type an [UnknownTypeError].
 func DecodeEvent(header map[string][]string, payload []byte) (Event, error) {
@@ -155,7 +156,7 @@ func DecodeEvent(header map[string][]string, payload []byte) (Event, error) {
 	return s.Decode(nil)
 }
 
-// DecodeUpdate reads an update from the headers and payload of a message. Its errors are those of [DecodeEvent].
+// DecodeUpdate decodes an update from the headers and payload of a message. Its errors are those of [DecodeEvent].
 func DecodeUpdate(header map[string][]string, payload []byte) (Update, error) {
 	env, err := readEnvelope(header)
 	if err != nil {
@@ -180,7 +181,7 @@ func DecodeUpdate(header map[string][]string, payload []byte) (Update, error) {
 	}, nil
 }
 
-// DataRef returns where the payload of a message is kept instead of in it, or "".
+// DataRef returns the reference to the payload if that is stored outside the message, else "".
 func DataRef(header map[string][]string) string {
 	return (&attributes{header: header}).optional(HeaderDataRef)
 }
@@ -190,8 +191,8 @@ const maxPooled = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Hash is the hash of a message of a log, which the next one carries: SHA-256, in hex, over its ce- and Loopbus-
-// headers, sorted, and its payload, both as stored. Other headers belong to the transport.
+// Hash returns the hash of a message of a log, which the next message carries: SHA-256, in hex, over its ce- and
+// Loopbus- headers, sorted, and its payload, both as stored. Other headers belong to the transport.
 func Hash(header map[string][]string, payload []byte) string {
 	var fixed [24]string
 	keys := fixed[:0]

@@ -53,8 +53,8 @@ const (
 	CommandSubagentResult CommandKind = "subagent_result"
 )
 
-// Command is one message of a session's inbox. ID is the client's, or made from where the message is stored, so that
-// every delivery of it has the same. TraceParent carries the W3C trace context.
+// Command is one message of a session's inbox. The client chooses ID; if it does not, ID is derived from the place
+// where the message is stored, so that it is the same in every delivery. TraceParent carries the W3C trace context.
 type Command struct {
 	ID          string
 	Session     string
@@ -70,7 +70,7 @@ type CommandData interface {
 	CommandKind() CommandKind
 }
 
-// WhenBusy says what a prompt does when a run is under way.
+// WhenBusy is what a prompt does if a run is under way.
 type WhenBusy string
 
 // The choices of [WhenBusy]; the zero value counts as [BusyQueue].
@@ -82,9 +82,9 @@ const (
 	BusyReject    WhenBusy = "reject"    // be refused
 )
 
-// Input is what a prompt, steer or follow_up brings: text with images, or messages of any role. Expand has a text that
-// begins with "/name" or "/skill:name" replaced by the prompt template or skill of that name of the session's workspace
-// ([Resources]); a text that names none stays as it is.
+// Input is the content of a prompt, steer or follow_up: text with images, or messages of any role. If Expand is set, a
+// text that begins with "/name" or "/skill:name" is replaced by the prompt template or skill of that name in the
+// session's workspace ([Resources]); a text that names none stays as it is.
 type Input struct {
 	Text     string   `json:"text,omitempty"`
 	Images   []Image  `json:"images,omitempty"`
@@ -92,8 +92,8 @@ type Input struct {
 	Expand   bool     `json:"expand,omitempty"`
 }
 
-// AsMessages returns the messages the input stands for: its messages, or one user message of the text and the images
-// with the given time.
+// AsMessages returns the messages of the input: Messages, or one user message with the text, the images and the given
+// time.
 func (in Input) AsMessages(at time.Time) Messages {
 	if len(in.Messages) > 0 {
 		return in.Messages
@@ -112,31 +112,30 @@ type Prompt struct {
 	Binding
 }
 
-// Binding binds a session to a client from its next run on: the tools that are announced for a workspace named Channel,
-// as those of a channel, come on top of the session's own, or, with ChannelOnly, are all that it has. Without a Channel
-// the session stays
-// bound as it is.
+// Binding binds a session to a client from its next run on. The session gets the tools that are announced as a
+// channel's for the workspace Channel, besides its own; if ChannelOnly is set, it has only those. Without a Channel the
+// session keeps its binding.
 type Binding struct {
 	Channel     string `json:"channel,omitempty"`
 	ChannelOnly bool   `json:"channelOnly,omitempty"`
 }
 
-// Steer reaches the model before its next call; a session at rest starts a run with it.
+// Steer reaches the model before its next call. In a session at rest it starts a run.
 type Steer struct{ Input }
 
-// FollowUp reaches the model when the run would end; a session at rest starts a run with it.
+// FollowUp reaches the model when the run would otherwise end. In a session at rest it starts a run.
 type FollowUp struct{ Input }
 
-// Abort ends the run under way. ClearQueue also withdraws everything queued.
+// Abort stops the current run. ClearQueue also withdraws all queued inputs.
 type Abort struct {
 	Reason     string `json:"reason,omitempty"`
 	ClearQueue bool   `json:"clearQueue,omitempty"`
 }
 
-// Continue starts a run from the transcript as it is, or, where that ends with a reply, from what is queued.
+// Continue starts a run from the transcript as it is, or, if that ends with a reply, from the queued inputs.
 type Continue struct{ Binding }
 
-// ClearQueue withdraws what is queued: "steering", "follow_up", "prompts", or all of them when empty.
+// ClearQueue withdraws the inputs of a queue: "steering", "follow_up" or "prompts", or of all queues if Queue is empty.
 type ClearQueue struct {
 	Queue string `json:"queue,omitempty"`
 }
@@ -146,8 +145,8 @@ type CancelInput struct {
 	InputID string `json:"inputId"`
 }
 
-// SetModel chooses the model from the next run on, and the models to fall back to when it fails for good. Without
-// fallbacks those of before stay; an empty list takes them away.
+// SetModel chooses the model from the next run on, and the models to fall back to if it fails and retries do not help.
+// Nil Fallbacks leave the fallbacks as they are; an empty list removes them.
 type SetModel struct {
 	Model     ModelRef   `json:"model"`
 	Fallbacks []ModelRef `json:"fallbacks,omitzero"`
@@ -158,7 +157,7 @@ type SetThinkingLevel struct {
 	ThinkingLevel ThinkingLevel `json:"thinkingLevel"`
 }
 
-// SetTools chooses the session's tools by name from the next run on. Null means every tool announced, an empty list
+// SetTools chooses the session's tools by name from the next run on. Null selects all announced tools, an empty list
 // none.
 type SetTools struct {
 	Tools []string `json:"tools"`
@@ -169,22 +168,22 @@ type SetSystemPrompt struct {
 	SystemPrompt string `json:"systemPrompt"`
 }
 
-// SetModes chooses how queues are drained, from the next poll on, and how tools are executed, from the next run on. An
-// empty member is left as it is.
+// SetModes chooses how queues are drained, from the next poll on, and how tools are executed, from the next run on.
+// Empty members leave their settings as they are.
 type SetModes struct {
 	SteeringMode  QueueMode     `json:"steeringMode,omitempty"`
 	FollowUpMode  QueueMode     `json:"followUpMode,omitempty"`
 	ToolExecution ExecutionMode `json:"toolExecution,omitempty"`
 }
 
-// SetWorkspace chooses, from the next run on, the workspace whose workers the session's tool calls are for. Empty is
-// none, whatever the runner's default.
+// SetWorkspace chooses, from the next run on, the workspace whose workers execute the session's tool calls. Empty
+// selects none, whatever the runner's default is.
 type SetWorkspace struct {
 	Workspace string `json:"workspace"`
 }
 
-// Timer says that a timer that the log has set is due. RunID is the run it belongs to; a timer of
-// another run is late and changes nothing.
+// Timer is the command of a timer that is due, which the session's log has set. RunID is the run that the timer belongs
+// to; if another run has begun since, the timer changes nothing.
 type Timer struct {
 	Name  string `json:"name"`
 	RunID string `json:"runId,omitempty"`
@@ -276,14 +275,13 @@ var commandTypes = map[CommandKind]func() CommandData{
 	CommandSubagentResult:   func() CommandData { return new(SubagentResult) },
 }
 
-// KnownCommand reports whether kind is one of this package's.
+// KnownCommand reports whether this package knows the kind.
 func KnownCommand(kind CommandKind) bool { return commandTypes[kind] != nil }
 
-// KnownMember reports whether the JSON of a command of this kind may have a member of that name that means something.
-// "id" is one of every kind.
+// KnownMember reports whether commands of this kind have a member with this name in their schema. Every kind has "id".
 func KnownMember(kind CommandKind, name string) bool { return commandMembers[kind][name] }
 
-// commandMembers are the members that the schemas of the commands name.
+// commandMembers are the members in the schemas of the commands.
 var commandMembers = func() map[CommandKind]map[string]bool {
 	all := make(map[CommandKind]map[string]bool, len(commandTypes))
 	for kind, empty := range commandTypes {
@@ -307,8 +305,8 @@ func addMembers(members map[string]bool, t reflect.Type) {
 	}
 }
 
-// DecodeCommandData reads the payload of a command that has been validated already (see [ParseCommand]). An unknown
-// kind gives an [UnknownTypeError].
+// DecodeCommandData decodes the payload of a command that has been validated (see [ParseCommand]). An unknown kind
+// gives an [UnknownTypeError].
 func DecodeCommandData(kind CommandKind, data []byte) (CommandData, error) {
 	make := commandTypes[kind]
 	if make == nil {

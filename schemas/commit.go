@@ -10,15 +10,15 @@ import (
 const (
 	HeaderCommit   = "Loopbus-Commit"   // format and sequences of the first and the last event: "v2 12-15"
 	HeaderPrevious = "Loopbus-Previous" // [Hash] of the message of the log before it; the first has none
-	// HeaderDispatch is in the message of a tool call: what the call's ids on the bus are made of besides session and
-	// call, so that nobody can take them beforehand.
+	// HeaderDispatch is in the message of a tool call: the part of the call's message ids besides session and call that
+	// nobody can guess.
 	HeaderDispatch = "Loopbus-Dispatch"
 	ContentBatch   = "application/cloudevents-batch+json"
 
 	commitFormat = "v2 " // v1 had one event a message, in binary mode
 )
 
-// Commit gathers events into one message of a log. The zero value is empty. It may be reused after [Commit.Reset], and
+// Commit gathers events into one message of a log. The zero value is empty. It may be reused after [Commit.Reset]. It
 // is not safe for concurrent use.
 type Commit struct {
 	First, Last uint64 // sequences; 0 while it is empty
@@ -30,9 +30,9 @@ type Commit struct {
 // AppendData appends the JSON of an event's data to dst.
 func AppendData(dst []byte, data EventData) ([]byte, error) { return appendValue(dst, data) }
 
-// Add appends an event. data is its data as [AppendData] gives it; with a ref, data is kept there and not in the
-// commit. An attribute that has the value it has in the event before is left out, as is a causationid that is the
-// correlationid. The error is that of an event that nobody could read back.
+// Add appends an event. data is its data as [AppendData] returns it; if ref is set, the commit has the reference in
+// place of the data. An attribute with the same value as in the event before is left out, as is a causationid that
+// equals the correlationid. Add returns an error for an event that could not be decoded again.
 func (c *Commit) Add(e *Event, data []byte, ref string) error {
 	if c.Last > 0 && (e.Session != c.env.Session || e.Seq != c.Last+1) {
 		return fmt.Errorf("schemas: event %s does not follow %s", e.ID(), c.env.ID())
@@ -57,7 +57,7 @@ func (c *Commit) Add(e *Event, data []byte, ref string) error {
 	b = appendAttribute(append(b, '"'), "source", e.Source)
 	b = append(append(b, `,"type":"`...), wireNames[e.Type()]...)
 	b = append(b, '"')
-	at := e.Time.Round(0).UTC() // without the monotonic clock, which is compared otherwise
+	at := e.Time.Round(0).UTC() // without the monotonic clock, which Equal would compare
 	if c.Last == 0 || !at.Equal(c.env.Time) {
 		b = append(at.AppendFormat(append(b, `,"time":"`...), time.RFC3339Nano), '"')
 	}
@@ -87,7 +87,7 @@ func appendAttribute(b []byte, name, value string) []byte {
 	return appendString(append(append(append(b, `,"`...), name...), `":`...), value)
 }
 
-// Len is the number of events.
+// Len returns the number of events.
 func (c *Commit) Len() int {
 	if c.Last == 0 {
 		return 0
@@ -95,10 +95,10 @@ func (c *Commit) Len() int {
 	return int(c.Last - c.First + 1)
 }
 
-// Size is the size of the payload in bytes.
+// Size returns the size of the payload in bytes.
 func (c *Commit) Size() int { return len(c.batch) + 1 }
 
-// Payload returns the batch of the events gathered. It is valid until the next call of another method.
+// Payload returns the batch of the events. It is valid until the next call of another method.
 func (c *Commit) Payload() []byte {
 	c.batch = append(c.batch, ']')
 	payload := c.batch
@@ -106,7 +106,7 @@ func (c *Commit) Payload() []byte {
 	return payload
 }
 
-// Reset empties the commit and keeps its memory, unless that is large.
+// Reset empties the commit. It keeps the memory for reuse, unless that is large.
 func (c *Commit) Reset() {
 	if cap(c.batch) > maxPooled {
 		c.batch = nil
@@ -114,8 +114,8 @@ func (c *Commit) Reset() {
 	*c = Commit{batch: c.batch[:0]}
 }
 
-// Header returns a fresh map of the headers of the commit, which follows a message with this [Hash], "" for none. It
-// has room for one more.
+// Header returns a fresh map with the headers of the commit. previous is the [Hash] of the message before, "" for none.
+// The map has room for one more header.
 func (c *Commit) Header(previous string) map[string][]string {
 	span := strconv.AppendUint(append(make([]byte, 0, 32), commitFormat...), c.First, 10)
 	span = strconv.AppendUint(append(span, '-'), c.Last, 10)
@@ -128,8 +128,8 @@ func (c *Commit) Header(previous string) map[string][]string {
 	return h
 }
 
-// EncodeCommit returns the message of a log that holds these events, which must follow one another. The hash of the
-// message before is the PrevHash of the first. The headers are a fresh map.
+// EncodeCommit returns the message of a log with these events, which must be consecutive. The PrevHash of the first is
+// the hash of the message before. The headers are a fresh map.
 func EncodeCommit(events ...Event) (header map[string][]string, payload []byte, err error) {
 	var c Commit
 	for i := range events {

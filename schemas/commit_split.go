@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// commitSplitter goes through the batch of a commit.
+// commitSplitter parses the batch of a commit.
 type commitSplitter struct {
 	jsonScanner
 	events []StoredEvent
-	at     StoredEvent // the event before: what the next one inherits
+	at     StoredEvent // the event before, whose attributes the next one inherits
 
-	timed bool                                                    // some event had a time
-	has   struct{ specVersion, id, source, name, causation bool } // the event under way
+	timed bool                                                    // whether an event had a time
+	has   struct{ specVersion, id, source, name, causation bool } // members of the current event
 }
 
-// event reads the next event.
+// event parses the next event.
 func (s *commitSplitter) event() error {
 	before := s.at.Seq
 	s.at.Raw, s.at.Ref = nil, ""
@@ -39,7 +39,7 @@ func (s *commitSplitter) event() error {
 	return nil
 }
 
-// attribute reads the next member of an event. What it does not know it leaves out.
+// attribute parses the next member of an event. It skips unknown members.
 func (s *commitSplitter) attribute() error {
 	name, err := s.str()
 	if err != nil || !s.skip(':') {
@@ -83,7 +83,7 @@ func (s *commitSplitter) attribute() error {
 	return err
 }
 
-// text reads a string. One that is what the event before had is not made again.
+// attr parses a string. It allocates none if the value equals that of the event before.
 func (s *commitSplitter) attr(name string, into *string, mayBeEmpty bool) error {
 	v, err := s.str()
 	switch {
@@ -121,7 +121,7 @@ func (s *commitSplitter) typeName() error {
 	return nil
 }
 
-// knownNames are the types by themselves, so that reading one makes no string.
+// knownNames maps the names of the event types to themselves, so that parsing one allocates no string.
 var knownNames = func() map[string]string {
 	names := make(map[string]string, len(eventTypes))
 	for t := range eventTypes {

@@ -2,10 +2,10 @@ package schemas
 
 import "encoding/json"
 
-// CompactionPolicy says when the older part of a context is summed up, and by which model. Without Enabled that happens
-// only when somebody asks for it. ReserveTokens of the window stay free for a reply, KeepRecentTokens of the newest
-// messages stay as they are; 0 is pi's 16384 and 20000, and both are less where the window is small. Model writes the
-// summaries, nil is that of the run.
+// CompactionPolicy defines when the older part of a context is summarized, and by which model. Unless Enabled is set,
+// that happens only by command. ReserveTokens of the window are kept free for a reply, KeepRecentTokens of the newest
+// messages are kept as they are; 0 means pi's defaults of 16384 and 20000, and fewer if the window is small. Model
+// writes the summaries; nil means the model of the run.
 type CompactionPolicy struct {
 	Enabled          bool      `json:"enabled,omitempty"`
 	ReserveTokens    int64     `json:"reserveTokens,omitempty"`
@@ -13,12 +13,13 @@ type CompactionPolicy struct {
 	Model            *ModelRef `json:"model,omitempty"`
 }
 
-// Compact has the older part of the context summed up now. CustomInstructions say what the summary is to look at.
+// Compact summarizes the older part of the context now. CustomInstructions tell the model what the summary should focus
+// on.
 type Compact struct {
 	CustomInstructions string `json:"customInstructions,omitempty"`
 }
 
-// CompactionReason says why a context is compacted.
+// CompactionReason is why a context is compacted.
 type CompactionReason string
 
 // The reasons.
@@ -28,7 +29,7 @@ const (
 	CompactOverflow  CompactionReason = "overflow"  // the model refused the context for its length
 )
 
-// Summing is how a model is asked for a summary.
+// Summing is how a model is called for a summary.
 type Summing struct {
 	Model         ModelRef      `json:"model"`
 	ThinkingLevel ThinkingLevel `json:"thinkingLevel,omitempty"`
@@ -36,10 +37,10 @@ type Summing struct {
 	ContextWindow int64         `json:"contextWindow,omitempty"` // in tokens; 0 is unknown
 }
 
-// CompactionStart says that what comes before the entry FirstKeptEntryID is going to be summed up. It says all that the
-// requests are made from besides the context as it was then, so that another process makes the same. MessageID is the
-// reply that failed because the context was too long; it leaves the transcript. Split says that the cut is inside a
-// turn.
+// CompactionStart is the event before a model summarizes what comes before the entry FirstKeptEntryID. It has all that
+// the requests are made from besides the context at that moment, so that another process makes the same requests.
+// MessageID is the reply that failed because the context was too long; it is removed from the transcript. Split is true
+// if the cut is in the middle of a turn.
 type CompactionStart struct {
 	Reason             CompactionReason `json:"reason"`
 	CommandID          string           `json:"commandId,omitempty"`
@@ -53,9 +54,9 @@ type CompactionStart struct {
 	Summing
 }
 
-// SummaryEnd is what came of one request for a summary: the reply, whole. Part says which request it was. Of a reply
-// that is no summary RetryDelayMs says that the model is asked again so long after this event, at least; without it
-// nothing comes of the summary, and Error says why.
+// SummaryEnd is the event after one request for a summary, with the whole reply. Part names the request. If the reply
+// is no summary and Retry is set, the request is retried, at the earliest RetryDelayMs after this event; otherwise
+// there will be no summary, and Error is the reason.
 type SummaryEnd struct {
 	Part         string      `json:"part"`
 	Message      AnyMessage  `json:"message"`
@@ -66,9 +67,9 @@ type SummaryEnd struct {
 	DurationMs   int64       `json:"durationMs,omitempty"`
 }
 
-// CompactionEnd says that the context is the summary and what follows from FirstKeptEntryID on, or, with ErrorMessage,
-// that nothing has changed; Aborted says that somebody wanted it so. The tokens are estimates of the context, Usage is
-// that of all requests. FromHook says that a service has written the summary.
+// CompactionEnd is the event after a compaction: the context is the summary and what follows from FirstKeptEntryID on.
+// If ErrorMessage is set, the context is unchanged; Aborted is true if an abort or a service caused that. The tokens
+// are estimates of the context, Usage is that of all requests. FromHook is true if a service has written the summary.
 type CompactionEnd struct {
 	Reason           CompactionReason `json:"reason"`
 	CommandID        string           `json:"commandId,omitempty"`
@@ -83,30 +84,30 @@ type CompactionEnd struct {
 	ErrorMessage     string           `json:"errorMessage,omitempty"`
 }
 
-// BranchSummaryStart says that what Move leaves behind is going to be summed up before the leaf is moved.
+// BranchSummaryStart is the event before a model summarizes what Move leaves behind. The leaf is moved afterwards.
 type BranchSummaryStart struct {
 	Move Leaf `json:"move"`
 	Summing
 }
 
-// BranchSummaryEnd says that nothing came of the summary, and that the leaf stays where it is. Aborted says that
-// somebody wanted it so. A summary that was made is in the event leaf.
+// BranchSummaryEnd is the event after a summary that failed: the leaf stays where it is. Aborted is true if an abort or
+// a service caused that. A summary that succeeded is in the event leaf.
 type BranchSummaryEnd struct {
 	Usage        Usage  `json:"usage"`
 	Aborted      bool   `json:"aborted,omitempty"`
 	ErrorMessage string `json:"errorMessage"`
 }
 
-// SuppliedCompaction is a summary that a service has written. Without FirstKeptEntryID the cut stays where it was to
-// be. Details is any JSON.
+// SuppliedCompaction is a summary that a service has written. Without FirstKeptEntryID the runner's own cut is used.
+// Details is any JSON.
 type SuppliedCompaction struct {
 	Summary          string          `json:"summary"`
 	FirstKeptEntryID string          `json:"firstKeptEntryId,omitempty"`
 	Details          json.RawMessage `json:"details,omitempty"`
 }
 
-// ContextUsage is how much of a model's window a context takes, in tokens: what the newest reply reported and estimates
-// of what followed.
+// ContextUsage is how much of a model's window a context fills, in tokens: the number that the newest reply reported
+// plus an estimate of the messages since.
 type ContextUsage struct {
 	Tokens        int64 `json:"tokens"`
 	ContextWindow int64 `json:"contextWindow"`

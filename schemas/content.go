@@ -22,14 +22,14 @@ type Content interface {
 	ContentType() ContentType
 }
 
-// Text is words said. TextSignature is the vendor's opaque mark and is kept byte for byte.
+// Text is a block of text. TextSignature is an opaque signature of the vendor and is kept byte for byte.
 type Text struct {
 	Text          string `json:"text"`
 	TextSignature string `json:"textSignature,omitempty"`
 }
 
-// Thinking is a model's reasoning. ThinkingSignature is the vendor's opaque mark and is kept byte for byte; Redacted
-// says that the vendor hid the words and only the signature counts.
+// Thinking is a model's reasoning. ThinkingSignature is an opaque signature of the vendor and is kept byte for byte.
+// Redacted is true if the vendor hid the text, so that only the signature counts.
 type Thinking struct {
 	Thinking          string `json:"thinking"`
 	ThinkingSignature string `json:"thinkingSignature,omitempty"`
@@ -42,8 +42,8 @@ type Image struct {
 	MimeType string `json:"mimeType"`
 }
 
-// ToolCall is a model's request to run a tool. Arguments is the JSON exactly as the model gave it, an object unless the
-// model was mistaken: member order is part of what validation errors quote. ThoughtSignature is kept byte for byte.
+// ToolCall is a model's request to run a tool. Arguments is the JSON exactly as the model wrote it, normally an object:
+// validation errors quote it, in the order of its members. ThoughtSignature is kept byte for byte.
 type ToolCall struct {
 	ID               string          `json:"id"`
 	Name             string          `json:"name"`
@@ -93,7 +93,7 @@ func (c ToolCall) MarshalJSON() ([]byte, error) {
 // Contents is a list of blocks that decodes from JSON. A nil list encodes as [].
 type Contents []Content
 
-// MarshalJSON never writes null: pi's readers iterate content without asking.
+// MarshalJSON never writes null: pi's readers iterate over content without a check.
 func (cs Contents) MarshalJSON() ([]byte, error) {
 	if cs == nil {
 		return []byte("[]"), nil
@@ -101,8 +101,8 @@ func (cs Contents) MarshalJSON() ([]byte, error) {
 	return marshalPlain([]Content(cs))
 }
 
-// UnmarshalJSON reads a list of blocks, or the plain string that pi allows for a user's content. A block whose type is
-// unknown gives an [UnknownTypeError].
+// UnmarshalJSON decodes a list of blocks, or the plain string that pi allows as a user's content. A block of an unknown
+// type gives an [UnknownTypeError].
 func (cs *Contents) UnmarshalJSON(data []byte) error {
 	data = bytes.TrimSpace(data)
 	if len(data) > 0 && data[0] == '"' {
@@ -149,7 +149,7 @@ func decodeContent(raw json.RawMessage) (Content, error) {
 	return nil, &UnknownTypeError{What: "content", Type: string(head.Type)}
 }
 
-// JoinText returns the text blocks of a message, one per line: what a plain log or terminal shows.
+// JoinText returns the text blocks, one per line, as a plain log or terminal shows them.
 func (cs Contents) JoinText() string {
 	var b bytes.Buffer
 	for _, c := range cs {

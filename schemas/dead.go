@@ -13,9 +13,9 @@ const (
 	HeaderDeadSize       = "Loopbus-Dead-Size"
 )
 
-// HeaderDeletion makes a message on the subject of a log the fence of the deletion with this id: the session's writer
-// has lost the session, whatever comes next.
+// HeaderDeletion marks a message on the subject of a log as the fence of the deletion with this id. The session's
+// writer has lost the session.
 const HeaderDeletion = "Loopbus-Deletion"
 
-// NoSession stands in a dead letter's subject where there is no legal session id.
+// NoSession is the session token in a dead letter's subject if there is no legal session id.
 const NoSession = "_"

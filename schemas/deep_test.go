@@ -39,3 +39,33 @@ func TestWhatIsNestedTooDeepIsNotWritten(t *testing.T) {
 		}
 	}
 }
+
+// An event takes as many levels as who checks it reads, with what lies around them, and not one more: it would be
+// written, and called invalid for ever.
+func TestAnEventIsNestedAsDeepAsItCanBeChecked(t *testing.T) {
+	t.Parallel()
+	for levels, fits := range map[int]bool{maxNestedData - 1: true, maxNestedData: false, 9990: false} {
+		var c Commit
+		e := Event{Session: "s1", Seq: 1, Time: time.Unix(1, 0), Source: "/x",
+			Data: &ToolExecutionStart{ToolCallID: "t1", ToolName: "echo", Args: nested(levels)}} // a level more
+		data, err := AppendData(nil, e.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Add(&e, data, ""); (err == nil) != fits {
+			t.Errorf("%d levels of arguments: %v", levels, err)
+		}
+		if !fits {
+			if c.Len() != 0 || c.Size() != 1 {
+				t.Errorf("%d levels: a refused event leaves %d events of %d bytes", levels, c.Len(), c.Size())
+			}
+			continue
+		}
+		if err := ValidateEvent(e.Data.EventType(), data); err != nil {
+			t.Errorf("%d levels are written and not valid: %v", levels, err)
+		}
+		if !json.Valid(c.Payload()) {
+			t.Errorf("%d levels: the commit is no JSON to a reader", levels)
+		}
+	}
+}

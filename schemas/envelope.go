@@ -11,7 +11,7 @@ import (
 // ErrAttribute is wrapped by the error of a CloudEvent that lacks a required attribute or has a broken one.
 var ErrAttribute = errors.New("missing or broken CloudEvents attribute")
 
-// envelope is what events and updates have in common but for their payload.
+// envelope is what events and updates have in common, besides their payload.
 type envelope struct {
 	id, source, name           string
 	time                       time.Time
@@ -47,7 +47,7 @@ func readEnvelope(header map[string][]string) (envelope, error) {
 	return env, nil
 }
 
-// attributes reads headers and keeps the first error.
+// attributes decodes headers and keeps the first error.
 type attributes struct {
 	header map[string][]string
 	err    error
@@ -73,7 +73,7 @@ func (a *attributes) required(key string) string {
 	return v
 }
 
-// checkEnvelope refuses what could not be read back.
+// checkEnvelope refuses what could not be decoded again.
 func checkEnvelope(session string, seq uint64, source string) error {
 	switch {
 	case seq == 0:
@@ -93,7 +93,7 @@ func splitID(id string) (session string, seq uint64, err error) {
 	return session, seq, CheckSession(session)
 }
 
-// parseCount reads a number from 1 in its one way to be written.
+// parseCount parses a number from 1 on, without leading zeros.
 func parseCount(s string) (uint64, error) {
 	if strings.HasPrefix(s, "0") {
 		return 0, strconv.ErrRange

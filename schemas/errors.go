@@ -5,14 +5,15 @@ import (
 	"fmt"
 )
 
-// ErrConflict is wrapped by an append that the log refused because another writer has extended the session. Whoever
-// gets it has lost the session and must stop without another effect (docs/architecture.md).
+// ErrConflict is wrapped by the error of an append that the log refused because another writer has extended the
+// session. The caller has lost the session and must stop without another effect (docs/architecture.md).
 var ErrConflict = errors.New("session extended by another writer")
 
-// ErrTooLarge is wrapped by the error about a call that no message can hold, now or later.
+// ErrTooLarge is wrapped by the error of a call that does not fit into any message, so that a retry does not help.
 var ErrTooLarge = errors.New("too large for a message")
 
-// ConflictError is an [ErrConflict] with the place: the event with sequence Seq was refused, all before it are stored.
+// ConflictError is an [ErrConflict] with its place: the event with the sequence Seq was refused, all before it are
+// stored.
 type ConflictError struct {
 	Session string
 	Seq     uint64

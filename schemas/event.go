@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// EventType names what has happened.
+// EventType is the name of a kind of event.
 type EventType string
 
-// The ten events of the agent, which are pi's. The two updates are live only and never in the log.
+// The ten events of the agent, which are pi's. The two updates are only sent live and are never in the log.
 const (
 	EventAgentStart          EventType = "agent_start"
 	EventAgentEnd            EventType = "agent_end"
@@ -59,9 +59,9 @@ const (
 	EventSubagentReport     EventType = "subagent_report"
 )
 
-// Event is one entry of a session's log. Seq counts from 1 without a gap. CausationID is the command it goes back to,
-// CorrelationID the command that began the run. PrevHash is the hash of the event before it, as stored, and empty for
-// the first. Source is the URI of the runner that wrote it.
+// Event is one entry of a session's log. Seq counts from 1 without a gap. CausationID is the command that caused the
+// event, CorrelationID the command that started the run. PrevHash is the [Hash] of the message before the one that has
+// the event; it is empty for the first. Source is the URI of the runner that wrote it.
 type Event struct {
 	Session       string
 	Seq           uint64
@@ -85,7 +85,7 @@ type EventData interface {
 // Type returns the type of the event's payload.
 func (e Event) Type() EventType { return e.Data.EventType() }
 
-// ID is <session>/<seq>, the id of the CloudEvent.
+// ID returns <session>/<seq>, the id of the CloudEvent.
 func (e Event) ID() string { return e.Session + "/" + strconv.FormatUint(e.Seq, 10) }
 
 var eventTypes = map[EventType]func() EventData{
@@ -139,7 +139,7 @@ func DurableEventTypes() []EventType {
 	return types
 }
 
-// DecodeEventData reads the payload of an event of the given type. An unknown type gives an [UnknownTypeError]. The
+// DecodeEventData decodes the payload of an event of the given type. An unknown type gives an [UnknownTypeError]. The
 // Message of a *[MessageEnd] and of a *[SummaryEnd] is never nil.
 func DecodeEventData(t EventType, data []byte) (EventData, error) {
 	make := eventTypes[t]

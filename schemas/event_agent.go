@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 )
 
-// RunConfig is what a run is driven with. It is fixed when the run starts: what is set meanwhile is for the next run.
+// RunConfig is the configuration of a run. It is fixed when the run starts; settings that change during the run are for
+// the next one.
 type RunConfig struct {
 	Model         ModelRef         `json:"model"`
 	ThinkingLevel ThinkingLevel    `json:"thinkingLevel,omitempty"`
@@ -14,23 +15,23 @@ type RunConfig struct {
 	ToolExecution ExecutionMode    `json:"toolExecution,omitempty"`
 	Limits        Limits           `json:"limits,omitzero"`
 	Retry         RetryPolicy      `json:"retry,omitzero"`
-	Fallbacks     []ModelRef       `json:"fallbacks,omitempty"` // tried in this order when Model fails for good
+	Fallbacks     []ModelRef       `json:"fallbacks,omitempty"` // in this order, if Model fails and retries do not help
 	Approval      ApprovalPolicy   `json:"approval,omitzero"`
-	Workspace     string           `json:"workspace,omitempty"` // whose workers the tool calls are for
-	Profile       string           `json:"profile,omitempty"`   // the session follows it
+	Workspace     string           `json:"workspace,omitempty"` // whose workers execute the tool calls
+	Profile       string           `json:"profile,omitempty"`   // that the session follows
 	Budget        ProfileBudget    `json:"budget,omitzero"`     // of the profile
-	Hooks         []HookRef        `json:"hooks,omitempty"`     // asked in this order
-	Layers        []ToolLayer      `json:"layers,omitempty"`    // how Tools were put together
-	Sources       []PromptSource   `json:"sources,omitempty"`   // files that SystemPrompt shows
+	Hooks         []HookRef        `json:"hooks,omitempty"`     // called in this order
+	Layers        []ToolLayer      `json:"layers,omitempty"`    // how Tools was made
+	Sources       []PromptSource   `json:"sources,omitempty"`   // files that are part of SystemPrompt
 
 	Compaction    CompactionPolicy `json:"compaction,omitzero"`
 	Subagents     SubagentPolicy   `json:"subagents,omitzero"`
-	ContextWindow int64            `json:"contextWindow,omitempty"` // the least of all its models, in tokens; 0: unknown
+	ContextWindow int64            `json:"contextWindow,omitempty"` // smallest of all its models, in tokens; 0 if unknown
 }
 
-// Limits end a run; zero is off. Costs are in US dollars. The wall clock counts from agent_start. The budgets of tokens
-// and money are looked at before each request; WarnShare is the share of one, up to 1, at which a [BudgetWarning] is
-// given.
+// Limits end a run; zero is no limit. Costs are in US dollars. RunTimeoutMs counts from agent_start. The budgets of
+// tokens and money are checked before each request; WarnShare is the share of one, up to 1, at which a [BudgetWarning]
+// is emitted.
 type Limits struct {
 	MaxTurns         int     `json:"maxTurns,omitempty"`
 	MaxTokens        int64   `json:"maxTokens,omitempty"`
@@ -41,7 +42,7 @@ type Limits struct {
 	RunTimeoutMs     int64   `json:"runTimeoutMs,omitempty"`
 }
 
-// Over returns the limits with those of other where l has none.
+// Over returns the limits of l, and those of other where l has none.
 func (l Limits) Over(other Limits) Limits {
 	return Limits{
 		MaxTurns: cmp.Or(l.MaxTurns, other.MaxTurns), MaxTokens: cmp.Or(l.MaxTokens, other.MaxTokens),
@@ -51,7 +52,7 @@ func (l Limits) Over(other Limits) Limits {
 	}
 }
 
-// TerminationReason says why a run ended.
+// TerminationReason is why a run ended.
 type TerminationReason string
 
 // The termination reasons (docs/protocol.md).
@@ -72,11 +73,11 @@ func (r TerminationReason) Normal() bool {
 	return r == EndNoToolCalls || r == EndTerminate || r == EndStopRequested
 }
 
-// AgentStart begins a run. Config is present where it differs from the run before; absent it is the same, so that a
-// log does not repeat prompts and tool schemas. Inputs are the ids of the commands whose messages the first turn
-// brings, in order; it is empty for continue. SkipSteering says that the first poll of the steering queue is left out,
-// because the inputs came from there. ErrorMessage says why what the run is driven with could not be
-// resolved: it takes its inputs in, and fails.
+// AgentStart starts a run. Config is nil if it equals that of the run before, so that a log does not repeat prompts and
+// tool schemas. Inputs are the ids of the commands whose messages begin the first turn, in order; it is empty for
+// continue. SkipSteering is true if the first poll of the steering queue is skipped, because the inputs came from
+// there. ErrorMessage is set if the configuration could not be resolved: the run adds its inputs to the transcript and
+// fails.
 type AgentStart struct {
 	Config       *RunConfig `json:"config,omitempty"`
 	Inputs       []string   `json:"inputs,omitempty"`
@@ -84,8 +85,8 @@ type AgentStart struct {
 	ErrorMessage string     `json:"errorMessage,omitempty"`
 }
 
-// AgentEnd ends a run. Messages are the ids of what the run added to the transcript. DurationMs counts from
-// agent_start.
+// AgentEnd ends a run. Messages are the ids of the messages that the run added to the transcript. DurationMs counts
+// from agent_start.
 type AgentEnd struct {
 	Messages          []string          `json:"messages"`
 	TerminationReason TerminationReason `json:"terminationReason"`
@@ -95,21 +96,21 @@ type AgentEnd struct {
 	DurationMs        int64             `json:"durationMs"`
 }
 
-// TurnStart begins a turn. TurnIndex counts from 0 within the run.
+// TurnStart starts a turn. TurnIndex counts from 0 within the run.
 type TurnStart struct {
 	TurnIndex int `json:"turnIndex"`
 }
 
-// TurnEnd ends a turn: the ids of its reply and of the results of its tool calls, in the order of the calls.
-// ContextUsage says how full the window is then, nil where the window is not known.
+// TurnEnd ends a turn. It has the ids of its reply and of the results of its tool calls, in the order of the calls.
+// ContextUsage is nil if the size of the window is unknown.
 type TurnEnd struct {
 	MessageID    string        `json:"messageId"`
 	ToolResults  []string      `json:"toolResults"`
 	ContextUsage *ContextUsage `json:"contextUsage,omitempty"`
 }
 
-// MessageStart announces a message. Content comes with its message_end; for a reply, API, Provider and Model say who
-// speaks, for a tool result ToolCallID and ToolName say what is answered.
+// MessageStart announces a message, whose content follows in message_end. For a reply, API, Provider and Model name the
+// model; for a tool result, ToolCallID and ToolName name the call.
 type MessageStart struct {
 	MessageID  string `json:"messageId"`
 	Role       Role   `json:"role"`
@@ -120,10 +121,11 @@ type MessageStart struct {
 	ToolName   string `json:"toolName,omitempty"`
 }
 
-// MessageEnd is a message with all its content. Interrupted closes a reply whose runner died or failed in the middle:
-// it is not part of the transcript. Failure marks the reply that stands for a failed run; agent_end then names nothing
-// else. TerminationReason says what cut the reply off, where that is not its stop reason. FailureCode says what kind of
-// failure ended a failed reply, where its model said so; Retryable says that asking again may help, and is what counts.
+// MessageEnd is a message with all its content. Interrupted closes a reply whose runner died or failed in the middle;
+// it is not part of the transcript. Failure marks the reply that stands for a failed run; agent_end then names no other
+// message. TerminationReason is the cause that cut off the reply, if the stop reason does not name it. FailureCode is
+// the kind of failure of a failed reply, if its model reported it. Retryable alone decides whether the reply is
+// retried.
 type MessageEnd struct {
 	MessageID         string            `json:"messageId"`
 	Message           AnyMessage        `json:"message"`
@@ -135,9 +137,10 @@ type MessageEnd struct {
 	DurationMs        int64             `json:"durationMs,omitempty"`
 }
 
-// ToolExecutionStart says that a call is being taken up. Args are the raw ones, as the model gave them. The sequence of
-// this event makes the call's key (see [NewCallKey]). Nonce is random: with it the call has ids on the bus that nobody
-// can take beforehand, the same for whoever takes the session over ([ToolRequest.IdempotencyKey]).
+// ToolExecutionStart starts the execution of a call. Args are the raw arguments, as the model gave them. The sequence
+// of this event makes the call's key (see [NewCallKey]). Nonce is random. It is part of the call's message ids, which
+// nobody can guess and publish beforehand, and which are the same for a runner that takes the session over
+// ([ToolRequest.IdempotencyKey]).
 type ToolExecutionStart struct {
 	ToolCallID string          `json:"toolCallId"`
 	ToolName   string          `json:"toolName"`
@@ -145,7 +148,7 @@ type ToolExecutionStart struct {
 	Nonce      string          `json:"nonce,omitempty"`
 }
 
-// ToolExecutionEnd is a call's one result, after all hooks.
+// ToolExecutionEnd is the result of a call, after all hooks: exactly one for each call.
 type ToolExecutionEnd struct {
 	ToolCallID string     `json:"toolCallId"`
 	ToolName   string     `json:"toolName"`

@@ -1,14 +1,14 @@
 package schemas
 
-// RetryPolicy says how often, and when, a model is asked again after a reply that failed. Attempt n
-// waits BaseDelayMs doubled n-1 times, at most MaxDelayMs. MaxRetries 0 is off.
+// RetryPolicy defines how often and when a failed reply is retried. Retry n waits BaseDelayMs doubled n-1 times, at
+// most MaxDelayMs. MaxRetries 0 disables retries.
 type RetryPolicy struct {
 	MaxRetries  int   `json:"maxRetries,omitempty"`
 	BaseDelayMs int64 `json:"baseDelayMs,omitempty"`
 	MaxDelayMs  int64 `json:"maxDelayMs,omitempty"` // 0 is no cap
 }
 
-// DelayMs is how long the attempt with this number, from 1, waits.
+// DelayMs returns how long the retry with this number, from 1, waits.
 func (p RetryPolicy) DelayMs(attempt int) int64 {
 	delay := p.BaseDelayMs
 	for n := 1; n < attempt && delay < maxInteger/2; n++ {
@@ -20,8 +20,8 @@ func (p RetryPolicy) DelayMs(attempt int) int64 {
 	return delay
 }
 
-// AutoRetryStart says that the model will be asked again, DelayMs after this event's time, because the reply MessageID
-// failed. The reply stays in the log and leaves the transcript. Attempt counts from 1.
+// AutoRetryStart announces a retry of the failed reply MessageID, DelayMs after this event's time. The reply stays in
+// the log and is removed from the transcript. Attempt counts from 1.
 type AutoRetryStart struct {
 	Attempt      int    `json:"attempt"`
 	MaxAttempts  int    `json:"maxAttempts"`
@@ -30,16 +30,16 @@ type AutoRetryStart struct {
 	MessageID    string `json:"messageId"`
 }
 
-// AutoRetryEnd ends what [AutoRetryStart] began: with a good reply, or, with the last error, because there are no more
-// attempts or the run is to end.
+// AutoRetryEnd ends the retries that [AutoRetryStart] began: with a good reply, or, with the last error, because no
+// retries are left or the run is about to end.
 type AutoRetryEnd struct {
 	Success    bool   `json:"success"`
 	Attempt    int    `json:"attempt"`
 	FinalError string `json:"finalError,omitempty"`
 }
 
-// ModelFallback says that the run goes on with the next model of its list, because the reply MessageID of the model
-// before failed for good. The reply stays in the log and leaves the transcript.
+// ModelFallback is the event of a run that continues with the next model of its list, because the reply MessageID of
+// the model before failed and is not retried. The reply stays in the log and is removed from the transcript.
 type ModelFallback struct {
 	From         ModelRef `json:"from"`
 	To           ModelRef `json:"to"`
@@ -47,7 +47,7 @@ type ModelFallback struct {
 	MessageID    string   `json:"messageId"`
 }
 
-// BudgetScope is what a budget is of.
+// BudgetScope is what a budget limits.
 type BudgetScope string
 
 // The scopes of a budget.
@@ -57,8 +57,8 @@ const (
 	BudgetProfile BudgetScope = "profile" // of all sessions that follow the profile
 )
 
-// BudgetWarning says, once per run, that the run or the session has used the share of its budget at which people want
-// to be told. Of tokens and cost those are given that have a limit.
+// BudgetWarning is emitted once per run, when the run, the session or the profile has used the warning share of its
+// budget. Of tokens and cost it has those with a limit.
 type BudgetWarning struct {
 	Scope     BudgetScope `json:"scope"`
 	Tokens    int64       `json:"tokens,omitempty"`

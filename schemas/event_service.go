@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Queue names where an accepted input waits.
+// Queue is the name of a queue in which accepted inputs wait.
 type Queue string
 
 // The queues of a session. An input that interrupts waits in front of the prompts.
@@ -16,11 +16,10 @@ const (
 	QueueFollowUp  Queue = "follow_up"
 )
 
-// CommandAccepted says that a command is in the log and will have an outcome. Data is its payload: what waits in a
-// queue waits here. The command's id is CommandID, which is also the event's causation id. Queue is where an input
-// waits, empty for other commands. Follows are the events that the command decided on besides, in order; they are
-// appended right after this one, by another process if this one dies first. Nil, which no writer of this version leaves
-// it at, is how logs of before Follows are known.
+// CommandAccepted is the event of a command that is in the log and will have an outcome. Data is its payload. CommandID
+// is its id, which is also the event's causation id. Queue is where an input waits, empty for other commands. Follows
+// are further events that follow from the command, in order; they are appended right after this one, by another runner
+// if this one dies first. This version always writes Follows; it is nil in logs of earlier versions only.
 type CommandAccepted struct {
 	CommandID string          `json:"commandId"`
 	Kind      CommandKind     `json:"kind"`
@@ -33,8 +32,8 @@ type CommandAccepted struct {
 
 // Follow is what is needed to append an event that follows a command_accepted. Type is command_applied,
 // command_superseded, command_withdrawn, approval_resolved, or label, session_info, custom, custom_message or
-// subagent_end, whose payload is the command's. CommandID and Kind name the command that the event is
-// about, where that is not the accepted one itself. Resolved is the event where it is an approval_resolved, else nil.
+// subagent_end, whose payload is the command's. CommandID and Kind name the command that the event is about, if that is
+// not the accepted one. Resolved is the data of an approval_resolved, else nil.
 type Follow struct {
 	Type      EventType         `json:"type"`
 	CommandID string            `json:"commandId,omitempty"`
@@ -42,9 +41,9 @@ type Follow struct {
 	Resolved  *ApprovalResolved `json:"resolved,omitempty"`
 }
 
-// CommandApplied says that a command has had its effect. RunID and TurnID of the event say where; MessageIDs are the
-// messages it became. Text is that of the message before which a navigate or a branch went, to be written
-// anew.
+// CommandApplied is the event of a command that has taken effect, in the event's RunID and TurnID. MessageIDs are the
+// messages that it added. Text is that of the user's message before which a navigate or a branch stopped, for the user
+// to edit.
 type CommandApplied struct {
 	CommandID  string      `json:"commandId"`
 	Kind       CommandKind `json:"kind"`
@@ -52,8 +51,8 @@ type CommandApplied struct {
 	Text       string      `json:"text,omitempty"`
 }
 
-// CommandRejected says that a command was refused and changed nothing. Code is stable, Reason is for people.
-// StreamSeq is the sequence of the refused message in its stream, where it came from one.
+// CommandRejected is the event of a command that was rejected and changed nothing. Code is stable, Reason is for
+// people. StreamSeq is the stream sequence of the rejected message, if it came from a stream.
 type CommandRejected struct {
 	CommandID string      `json:"commandId"`
 	Kind      CommandKind `json:"kind"`
@@ -62,60 +61,61 @@ type CommandRejected struct {
 	StreamSeq uint64      `json:"streamSeq,omitempty"`
 }
 
-// RejectCode says for programs why a command was refused. It is stable; a later version may have more codes.
+// RejectCode tells programs why a command was rejected. Codes are stable; a later version may have more.
 type RejectCode string
 
-// Why a command is refused. Nothing is refused with stale or internal, which are reserved.
+// The codes of rejected commands. RejectInternal is reserved and not used.
 const (
 	RejectInvalid    RejectCode = "invalid"     // malformed, of a wrong type, not matching its schema
 	RejectUnknown    RejectCode = "unknown"     // an unknown kind
 	RejectTooLarge   RejectCode = "too_large"   // an oversized payload
-	RejectBusy       RejectCode = "busy"        // a run is under way
+	RejectBusy       RejectCode = "busy"        // there is a current run
 	RejectNoRun      RejectCode = "no_run"      // nothing to abort
 	RejectNotFound   RejectCode = "not_found"   // no such input, call, session or entry
 	RejectConsumed   RejectCode = "consumed"    // cancel_input: already in the transcript
 	RejectState      RejectCode = "state"       // cannot be done in this state, such as continue from an assistant message
-	RejectNoTool     RejectCode = "no_tool"     // set_tools names a tool that nobody announces
-	RejectNoModel    RejectCode = "no_model"    // set_model names a model that nobody serves
-	RejectNoProfile  RejectCode = "no_profile"  // set_profile names a profile that there is not
-	RejectStale      RejectCode = "stale"       // a result or timer of something that is settled
-	RejectQueueFull  RejectCode = "queue_full"  // more is queued than a session may hold
+	RejectNoTool     RejectCode = "no_tool"     // set_tools names a tool that no worker announces
+	RejectNoModel    RejectCode = "no_model"    // set_model names a model that is not served
+	RejectNoProfile  RejectCode = "no_profile"  // set_profile names a profile that does not exist
+	RejectStale      RejectCode = "stale"       // approve, deny: the waiting request has another digest
+	RejectQueueFull  RejectCode = "queue_full"  // the queues of the session are full
 	RejectDelivery   RejectCode = "delivery"    // given up after too many deliveries
-	RejectPermission RejectCode = "permission"  // subagent_prompt: its parent's log does not bear it out
+	RejectPermission RejectCode = "permission"  // subagent_prompt: its parent's log has no such call
 	RejectInternal   RejectCode = "internal"    // a fault of the runner
-	RejectNotPlain   RejectCode = "not_plain"   // plain text where only JSON will do
+	RejectNotPlain   RejectCode = "not_plain"   // plain text for a kind that needs JSON
 	RejectCloudEvent RejectCode = "cloud_event" // a CloudEvent with a missing or wrong attribute
-	RejectFailed     RejectCode = "failed"      // compact, navigate: there is no summary, for the reason given
-	RejectAborted    RejectCode = "aborted"     // compact, navigate: an abort has stopped it, or a service was against it
+	RejectFailed     RejectCode = "failed"      // compact, navigate: the summary failed, see the reason
+	RejectAborted    RejectCode = "aborted"     // compact, navigate: stopped by an abort or a service
 	RejectForeign    RejectCode = "foreign"     // an answer of a NATS server, or a message of loopbus that is no command
 
-	// RejectInvalidArgs is an approve that changes the arguments to some that do not fit the tool's schema.
+	// RejectInvalidArgs rejects an approve whose arguments do not match the tool's schema.
 	RejectInvalidArgs RejectCode = "invalid_args"
 )
 
-// CommandSuperseded says that a queued command will not take effect because another took its place.
+// CommandSuperseded is the event of a queued command that will not take effect because the command By took its place.
 type CommandSuperseded struct {
 	CommandID string      `json:"commandId"`
 	Kind      CommandKind `json:"kind"`
 	By        string      `json:"by"`
 }
 
-// CommandWithdrawn says that a queued command was withdrawn by the command By before it took effect.
+// CommandWithdrawn is the event of a queued command that the command By withdrew before it took effect.
 type CommandWithdrawn struct {
 	CommandID string      `json:"commandId"`
 	Kind      CommandKind `json:"kind"`
 	By        string      `json:"by"`
 }
 
-// RunResumed says that another process, or the same one after a fault, goes on with a run. From is the last sequence
-// it found; MessageID is the reply that was being streamed and is closed as interrupted, if any.
+// RunResumed is the event of another process, or the same one after a fault, that continues a run. From is the last
+// sequence that it found. MessageID is the reply that was being streamed and is closed as interrupted, if any.
 type RunResumed struct {
 	From      uint64 `json:"from"`
 	Reason    string `json:"reason"`
 	MessageID string `json:"messageId,omitempty"`
 }
 
-// QueueUpdate says what is queued, by command id, after a poll took Taken out of a queue. The messages of Taken follow.
+// QueueUpdate has the queues, by command id, after a poll took the commands Taken out of one. The messages of these
+// commands follow.
 type QueueUpdate struct {
 	Steering []string `json:"steering"`
 	FollowUp []string `json:"followUp"`
@@ -123,16 +123,17 @@ type QueueUpdate struct {
 	Taken    []string `json:"taken,omitempty"`
 }
 
-// HookDecision records what a hook decided, so that replay and recovery do not ask again. It is about the call, the
-// input (CommandID) or the message (MessageID) that it names, or about the model call that follows. Args are the
-// arguments as the hook left them, where it changed them. Ask says that the call needs an approval, which is waited for
-// TimeoutMs milliseconds, 0 for ever. Handled says that no run sees the input; Messages are what it brings instead, or,
-// before_agent_start, besides. SystemPrompt is that of the run that begins. Changed names the members of a message,
-// result or context that were replaced; what they became stands in the event of that message, or, for a context,
-// nowhere. Compaction and Summary are what a service has written, CustomInstructions, ReplaceInstructions and Label
-// what it has said in the place of a navigate's; Block of a compaction, a navigation or a fork that it is not to be. By
+// HookDecision records the decision of a hook, so that replay and recovery do not call the service again. It is about
+// the call, the input (CommandID) or the message (MessageID) that it names, or about the model call that follows.
+//
+// Block refuses the call, or cancels a compaction, a navigation or a fork. Ask is true if the call needs an approval,
+// which may take TimeoutMs milliseconds; 0 is no limit. Args are the arguments as the hook changed them. Handled is
+// true if no run receives the input. Messages replace those of the input, or, of before_agent_start, are added to them.
+// SystemPrompt is that of the run that starts. Changed names the members of a message, result or context that were
+// replaced; the event of that message has the new values, and those of a context are not recorded. Compaction and
+// Summary were written by a service; CustomInstructions, ReplaceInstructions and Label replace those of a navigate. By
 // names who decided, and Failures the services that gave no valid answer in time. Sources are the files of the
-// workspace that an input was expanded to.
+// workspace to which an input was expanded.
 type HookDecision struct {
 	Hook         HookName        `json:"hook"`
 	ToolCallID   string          `json:"toolCallId,omitempty"`
@@ -160,14 +161,14 @@ type HookDecision struct {
 	Sources  []PromptSource `json:"sources,omitempty"`
 }
 
-// TranscriptReplaced says that the transcript was set from outside: the in-memory Agent's reset and assignment.
-// ClearQueues also empties the queues and forgets the last error.
+// TranscriptReplaced is the event of a transcript that was set from outside: by the in-memory Agent's reset and
+// assignment. If ClearQueues is set, the queues and the last error were cleared too.
 type TranscriptReplaced struct {
 	Messages    Messages `json:"messages"`
 	ClearQueues bool     `json:"clearQueues,omitempty"`
 }
 
-// ErrorEvent says that something went wrong outside a reply or a tool. Recoverable says whether the run goes on.
+// ErrorEvent is an error outside a reply or a tool. Recoverable reports whether the run goes on.
 type ErrorEvent struct {
 	Code        string `json:"code"`
 	Message     string `json:"message"`

@@ -2,30 +2,30 @@ package schemas
 
 import "errors"
 
-// FailureCode says what kind of failure ended a model's reply. The code is set where the failure is known and travels
-// with it; whether asking again may help is decided by the code and never by its text.
+// FailureCode is the kind of failure that ended a model's reply. The code is set where the failure is known and travels
+// with it. Whether a retry may help is decided by the code and never by a text.
 type FailureCode string
 
 // The failure codes. A reader that does not know a code takes it for [FailureUnknown].
 const (
-	// What may be over when the same request is made again.
+	// Failures that a retry of the same request may cure.
 	FailureRateLimited FailureCode = "rate_limited" // too many requests or tokens for the moment
-	FailureOverloaded  FailureCode = "overloaded"   // the vendor, or who serves its models, has no room
-	FailureServerError FailureCode = "server_error" // the vendor failed, or sent what makes no sense
-	FailureTimeout     FailureCode = "timeout"      // nothing came in time
+	FailureOverloaded  FailureCode = "overloaded"   // the vendor has no capacity
+	FailureServerError FailureCode = "server_error" // the vendor failed, or sent a response that makes no sense
+	FailureTimeout     FailureCode = "timeout"      // no response in time
 	FailureConnection  FailureCode = "connection"   // no connection, or one that broke before the reply was complete
 
-	// What stays until the request, the account or the model is another.
-	FailureContextOverflow FailureCode = "context_overflow" // the conversation is longer than the model reads
+	// Failures that stay until the request, the account or the model changes.
+	FailureContextOverflow FailureCode = "context_overflow" // the conversation is longer than the context window
 	FailureTooLarge        FailureCode = "too_large"        // a request or a reply beyond a limit of loopbus
-	FailureQuota           FailureCode = "quota"            // the account has used up what is paid for
+	FailureQuota           FailureCode = "quota"            // the account has used up its quota
 	FailureAuth            FailureCode = "auth"             // no key, a wrong one, or no right to the model
 	FailureInvalidRequest  FailureCode = "invalid_request"  // the request cannot be served as it is
-	FailureRefused         FailureCode = "refused"          // the vendor withheld the reply for what is in it
+	FailureRefused         FailureCode = "refused"          // the vendor withheld the reply because of its content
 	FailureUnknown         FailureCode = "unknown"          // any other
 )
 
-// Known returns the code; [FailureUnknown] in the place of one that is not among those above. No code stays none.
+// Known returns the code, or [FailureUnknown] if the code is not one of those above. It returns "" for no code.
 func (c FailureCode) Known() FailureCode {
 	switch c {
 	case "", FailureContextOverflow, FailureTooLarge, FailureQuota, FailureAuth, FailureInvalidRequest, FailureRefused:
@@ -46,7 +46,7 @@ func (c FailureCode) Retryable() bool {
 	return false
 }
 
-// A FailureError is an error with its code. Other errors have one by a method FailureCode, see [FailureCodeOf].
+// A FailureError is an error with its code. Other error types provide one by a method FailureCode, see [FailureCodeOf].
 type FailureError struct {
 	Code FailureCode
 	Err  error // never nil
@@ -66,8 +66,8 @@ func (e *FailureError) Unwrap() error { return e.Err }
 // FailureCode returns the code.
 func (e *FailureError) FailureCode() FailureCode { return e.Code }
 
-// FailureCodeOf returns the code of the first error in the chain that has one by a method FailureCode, and
-// [FailureUnknown] if none has.
+// FailureCodeOf returns the code of the first error in the chain that has a method FailureCode, and [FailureUnknown] if
+// none has.
 func FailureCodeOf(err error) FailureCode {
 	var coded interface{ FailureCode() FailureCode }
 	if errors.As(err, &coded) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// headerBuilder makes a NATS header. Its one-element lists share an array, so that a header costs two allocations and
-// not one for each attribute.
+// headerBuilder makes a NATS header. Its one-element lists share an array, so that a header costs two allocations, not
+// one for each attribute.
 type headerBuilder struct {
 	values map[string][]string
 	lists  []string
@@ -33,8 +33,8 @@ func (h *headerBuilder) set(key, value string) {
 
 const upperHex = "0123456789ABCDEF"
 
-// EncodeHeaderValue percent-encodes what the binding wants encoded: space, double quote, percent and everything outside
-// printable ASCII, byte for byte of its UTF-8.
+// EncodeHeaderValue percent-encodes what the protocol binding requires: space, double quote, percent and everything
+// outside printable ASCII, byte for byte of its UTF-8.
 func EncodeHeaderValue(s string) string {
 	plain := true
 	for i := 0; i < len(s); i++ {

@@ -7,40 +7,41 @@ import (
 	"time"
 )
 
-// HookName names a place where a service can see and change what the loop does. The names are pi's.
+// HookName is a point of the loop at which a service can observe and change what happens next. The names are pi's.
 type HookName string
 
-// The hooks a service can be asked at (docs/hooks.md).
+// The hooks (docs/hooks.md).
 const (
-	HookInput            HookName = "input"              // an input, before it is taken into a run
+	HookInput            HookName = "input"              // an input, before it enters a run
 	HookBeforeAgentStart HookName = "before_agent_start" // a run is about to begin
-	HookContext          HookName = "context"            // what the model is about to be shown of the transcript
+	HookContext          HookName = "context"            // the transcript, before the model gets it
 	HookMessageEnd       HookName = "message_end"        // a message, before it is stored
 
-	HookBeforeProviderRequest HookName = "before_provider_request" // a vendor is about to be sent a request
+	HookBeforeProviderRequest HookName = "before_provider_request" // a request, before it is sent to a vendor
 
 	HookBeforeToolCall HookName = "beforeToolCall" // a call, before it is executed
 	HookAfterToolCall  HookName = "afterToolCall"  // a result, before it is stored
 
-	HookSessionBeforeCompact HookName = "session_before_compact" // a context is about to be summed up
+	HookSessionBeforeCompact HookName = "session_before_compact" // a context is about to be summarized
 	HookSessionBeforeTree    HookName = "session_before_tree"    // the leaf is about to be moved
 	HookSessionBeforeFork    HookName = "session_before_fork"    // a session is about to begin as a copy from an entry
 )
 
-// HookNames lists the hooks in the order in which a run comes by them.
+// HookNames lists the hooks in the order in which a run calls them.
 func HookNames() []HookName {
 	return []HookName{HookInput, HookBeforeAgentStart, HookContext, HookBeforeProviderRequest, HookMessageEnd,
 		HookBeforeToolCall, HookAfterToolCall, HookSessionBeforeCompact, HookSessionBeforeTree, HookSessionBeforeFork}
 }
 
-// FailsClosed reports whether no answer means no: of a tool call. Elsewhere what is not answered is left as it is.
+// FailsClosed reports whether a call is refused if the hook's service gives no answer. At other hooks the operation
+// then proceeds unchanged.
 func (h HookName) FailsClosed() bool { return h == HookBeforeToolCall }
 
-// DefaultHookTimeout is how long a hook's service has where its [HookRef] says nothing.
+// DefaultHookTimeout is the longest wait for a service whose [HookRef] has no TimeoutMs.
 const DefaultHookTimeout = 5 * time.Second
 
-// HookRef says that a service is asked at a hook. It listens at agent.hook.<hook>, or with Service, a subject token, at
-// agent.hook.<hook>.<service>. TimeoutMs is how long its answer is waited for, in milliseconds; 0 is
+// HookRef is a service that is called at a hook. It listens at agent.hook.<hook>, or with Service, a subject token, at
+// agent.hook.<hook>.<service>. TimeoutMs is the longest wait for its answer, in milliseconds; 0 is
 // [DefaultHookTimeout].
 type HookRef struct {
 	Hook      HookName `json:"hook"`
@@ -48,15 +49,15 @@ type HookRef struct {
 	TimeoutMs int64    `json:"timeoutMs,omitempty"`
 }
 
-// Timeout is how long the answer is waited for.
+// Timeout returns the longest wait for the answer.
 func (r HookRef) Timeout() time.Duration {
 	if r.TimeoutMs <= 0 {
 		return DefaultHookTimeout
 	}
-	return time.Duration(r.TimeoutMs) * time.Millisecond
+	return Milliseconds(r.TimeoutMs)
 }
 
-// Name is how logs name the service: its own name, or that of the hook.
+// Name returns the name of the service in logs: its own, or that of the hook.
 func (r HookRef) Name() string {
 	if r.Service != "" {
 		return r.Service
@@ -64,7 +65,7 @@ func (r HookRef) Name() string {
 	return string(r.Hook)
 }
 
-// ParseHookRef reads HOOK, HOOK.SERVICE or either with =DURATION behind it, such as beforeToolCall.policy=2s.
+// ParseHookRef parses HOOK, HOOK.SERVICE or either with =DURATION appended, such as beforeToolCall.policy=2s.
 func ParseHookRef(text string) (r HookRef, err error) {
 	name, limit, limited := strings.Cut(text, "=")
 	hook, service, named := strings.Cut(name, ".")
@@ -96,23 +97,23 @@ func knownHook(h HookName) bool {
 	return false
 }
 
-// HookRequest is what a service is asked. Which members there are depends on the hook:
+// HookRequest is the request to a hook's service. Its members depend on the hook:
 //
-//	input               CommandID, Messages: what the input brings
-//	before_agent_start  CommandID, Messages: what the first input brings; SystemPrompt
-//	context             Messages: the transcript as the model would be shown it
+//	input               CommandID, Messages: those of the input
+//	before_agent_start  CommandID, Messages: those of the first input; SystemPrompt
+//	context             Messages: the transcript as the model will get it
 //	message_end         Message
 //
-//	before_provider_request  Payload: the body of the request to the vendor, which has no key
+//	before_provider_request  Payload: the body of the request to the vendor, without the API key
 //
 //	beforeToolCall      Call, ToolCallID, ToolName, Args: the validated arguments
 //	afterToolCall       the same, and Result and IsError
 //
-//	session_before_compact  Compaction; Messages: what is to be summed up
-//	session_before_tree     CommandID, Navigation; Messages: what is left behind
+//	session_before_compact  Compaction; Messages: those to summarize
+//	session_before_tree     CommandID, Navigation; Messages: those that are left behind
 //	session_before_fork     CommandID, Fork; Session is the new one
 //
-// A service may be asked the same again after a crash.
+// After a crash a service may get the same request again.
 type HookRequest struct {
 	Hook         HookName        `json:"hook"`
 	Session      string          `json:"session"`
@@ -135,18 +136,18 @@ type HookRequest struct {
 	Fork       *Branch          `json:"fork,omitempty"`
 }
 
-// HookAnswer is what a service answers; {} leaves everything as it is. By says who or what decided, for the log, and
-// Reason why. The other members belong to hooks:
+// HookAnswer is the answer of a hook's service; {} changes nothing. By names who or what decided, for the log, and
+// Reason is why. The other members belong to hooks:
 //
-//	input               Messages in place of the input's; Handled: the service has dealt with it, no run sees it
-//	before_agent_start  Messages behind those of the first input; SystemPrompt in place of the run's
+//	input               Messages in place of the input's; Handled: the service has processed it, no run receives it
+//	before_agent_start  Messages, added to those of the first input; SystemPrompt in place of the run's
 //	context             Messages in place of the transcript, for this one model call
 //	message_end         Message in its place, of the same role
 //
-//	before_provider_request  Payload in place of the body, which nothing checks but the vendor
+//	before_provider_request  Payload in place of the body, which only the vendor validates
 //
-//	beforeToolCall      Block; or Ask for an approval, which is waited for TimeoutMs, 0 as long as the policy says;
-//	                    Args in place of the arguments, which are not validated again
+//	beforeToolCall      Block refuses the call; Ask requires an approval, which may take TimeoutMs, or, if that is 0,
+//	                    as long as the policy allows; Args in place of the arguments, which are not validated again
 //	afterToolCall       Content, Details, IsError and Terminate in place of the result's
 //
 //	session_before_compact  Cancel; or Compaction in place of a model's summary
@@ -178,13 +179,13 @@ type HookAnswer struct {
 	Label               *string             `json:"label,omitempty"`
 }
 
-// HookFailure is a service that was asked and gave no valid answer in time.
+// HookFailure is a service that was called and gave no valid answer in time.
 type HookFailure struct {
 	Service string `json:"service"`
 	Error   string `json:"error"`
 }
 
-// ParseHookRequest reads a request. An error is a [*ValidationError] or says why it is no JSON.
+// ParseHookRequest validates and decodes a request. An error is a [*ValidationError] or the reason why it is not JSON.
 func ParseHookRequest(payload []byte) (r HookRequest, err error) {
 	if err := validate("hook request", SchemaName{"hooks", "hook_request"}, payload); err != nil {
 		return r, err
@@ -193,7 +194,8 @@ func ParseHookRequest(payload []byte) (r HookRequest, err error) {
 	return r, err
 }
 
-// ParseHookAnswer reads an answer; an empty payload is {}. An error is a [*ValidationError] or says why it is no JSON.
+// ParseHookAnswer validates and decodes an answer; an empty payload is {}. An error is a [*ValidationError] or the
+// reason why it is not JSON.
 func ParseHookAnswer(payload []byte) (a HookAnswer, err error) {
 	if len(payload) == 0 {
 		return a, nil

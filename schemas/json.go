@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// UnknownTypeError says that a reader met a type it does not know. It is a refusal, not a damage: a newer writer may
-// have written it.
+// UnknownTypeError is the error of a reader that found a type it does not know. The data is not damaged: a newer writer
+// may have written it.
 type UnknownTypeError struct {
 	What string // what was read: "content", "event", "command", ...
 	Type string // the type found
@@ -25,7 +25,7 @@ func decodeAs[T any](raw []byte) (T, error) {
 	return v, err
 }
 
-// marshalPlain is json.Marshal without the escaping of <, > and &: content is read by people and models, not browsers.
+// marshalPlain is json.Marshal without the escaping of <, > and &: people and models read content, not browsers.
 func marshalPlain(v any) ([]byte, error) {
 	e := encoders.Get().(*encoder)
 	defer e.release()
@@ -35,7 +35,8 @@ func marshalPlain(v any) ([]byte, error) {
 	return bytes.Clone(bytes.TrimSuffix(e.buf.Bytes(), []byte("\n"))), nil
 }
 
-// encoder is a JSON encoder with its buffer. Messages nest values that encode themselves, each with one of its own.
+// encoder is a JSON encoder with its buffer. Messages nest values that encode themselves, each with an encoder of its
+// own.
 type encoder struct {
 	buf  bytes.Buffer
 	json *json.Encoder
@@ -73,7 +74,7 @@ func marshalTyped(key, value string, v any) ([]byte, error) {
 	return append(out, body[1:]...), nil
 }
 
-// notNil makes an empty list of a nil one: readers iterate without asking.
+// notNil returns an empty list for nil: readers iterate over lists without a check.
 func notNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -103,7 +104,8 @@ const (
 	maxNestedData = maxNested + 100 // of the whole data of an event
 )
 
-// tooDeep reports whether a JSON text is nested deeper than so many levels. Of what is no JSON it reports anything.
+// tooDeep reports whether a JSON text is nested deeper than so many levels. For a text that is not JSON the result
+// means nothing.
 func tooDeep(text []byte, most int) bool {
 	if len(text) <= 2*most {
 		return false

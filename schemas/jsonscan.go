@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// jsonScanner goes through JSON text without decoding what it does not have to. It accepts all JSON, and some text
-// that is none inside of the values it skips: whoever uses these decodes them.
+// jsonScanner parses JSON text without decoding the values that it skips. It accepts all JSON, and some text that is
+// not JSON inside of skipped values: a caller that uses these decodes them.
 type jsonScanner struct {
 	text []byte
 	pos  int
@@ -16,7 +16,7 @@ type jsonScanner struct {
 
 var errJSON = errors.New("not the JSON that is expected")
 
-// next returns the next byte that is no white space, 0 at the end.
+// next returns the next byte that is not white space, 0 at the end.
 func (s *jsonScanner) next() byte {
 	for ; s.pos < len(s.text); s.pos++ {
 		switch c := s.text[s.pos]; c {
@@ -79,7 +79,7 @@ func (s *jsonScanner) str() ([]byte, error) {
 // escapes are the letters of common escapes, and escaped what they stand for.
 var escapes, escaped = []byte("\"\\ntr"), []byte("\"\\\n\t\r")
 
-// unescaped decodes a string whose first escape is at i. What texts mostly have is decoded here.
+// unescaped decodes a string whose first escape is at i. It handles the most common escapes itself.
 func unescaped(raw, inner []byte, i int) ([]byte, error) {
 	out := append(make([]byte, 0, len(inner)), inner[:i]...)
 	for ; i < len(inner); i++ {
@@ -133,7 +133,7 @@ func (s *jsonScanner) value() ([]byte, error) {
 	return s.text[start:s.pos], nil
 }
 
-// endOfString goes to the quote that ends the string that begins here.
+// endOfString moves to the quote that ends the string that begins here.
 func (s *jsonScanner) endOfString() bool {
 	for s.pos++; s.pos < len(s.text); s.pos++ {
 		switch s.text[s.pos] {

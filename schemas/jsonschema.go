@@ -23,7 +23,7 @@ type SchemaName struct {
 	Name string
 }
 
-// URI is the schema's $id.
+// URI returns the schema's $id.
 func (n SchemaName) URI() string { return DataSchema(n.Area, n.Name) }
 
 // Schema returns the JSON Schema (draft 2020-12) of an area's message, such as "commands", "prompt". The caller owns
@@ -47,18 +47,18 @@ func SchemaNames() []SchemaName {
 	return names
 }
 
-// compiled are the embedded schemas that were needed, by [SchemaName]. All of them together take a tenth of a second,
-// which a program that starts needs for other things.
+// compiled has the embedded schemas that were needed so far, by [SchemaName]. Compiling all of them takes a tenth of a
+// second, which is too long for the start of a program.
 var compiled sync.Map
 
-// compiling has the compiler, which knows what it has read, used by one at a time.
+// compiling guards the compiler, which keeps what it has read.
 var compiling struct {
 	sync.Mutex
 	compiler *jsonschema.Compiler
 }
 
-// compiledSchema compiles an embedded schema when it is needed first. It is part of the program and a test compiles
-// all, so that a mistake in one is a programmer's error.
+// compiledSchema returns an embedded schema, which it compiles on the first call. A mistake in a schema is a
+// programmer's error, because the schemas are part of the program and a test compiles them all.
 func compiledSchema(name SchemaName) *jsonschema.Schema {
 	if s, ok := compiled.Load(name); ok {
 		return s.(*jsonschema.Schema)
@@ -76,7 +76,7 @@ func compiledSchema(name SchemaName) *jsonschema.Schema {
 	return s
 }
 
-// newCompiler returns a compiler that knows the embedded schemas and loads nothing else: no file, no network.
+// newCompiler returns a compiler that loads only the embedded schemas: no file, no network.
 func newCompiler() *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.Draft = jsonschema.Draft2020

@@ -7,8 +7,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// memberCase refuses members that differ from a known one only in case. Unknown members are ignored by rule, but Go's
-// decoder takes "WhenBusy" for "whenBusy": what no schema has looked at would get in.
+// memberCase refuses members that differ from a known one only in case. Readers ignore unknown members, but Go's
+// decoder takes "WhenBusy" for "whenBusy": a member that no schema has validated would be used.
 type memberCase struct{}
 
 // Compile applies to every schema that names members.

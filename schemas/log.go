@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// ErrElsewhere says that an event's data is kept in the object store and was not fetched.
+// ErrElsewhere is the error of an event whose data is in the object store and was not fetched.
 var ErrElsewhere = errors.New("data is kept in the object store")
 
-// StoredEvent is an event in a message of a log: its attributes and its data as it is stored.
+// StoredEvent is an event in a message of a log: its attributes, and its data as it is stored.
 type StoredEvent struct {
 	Event        // without Data
 	Name  string // of its type; a newer writer may have types that this package does not know
@@ -19,7 +19,8 @@ type StoredEvent struct {
 	Ref   string // where the data is kept instead, or ""
 }
 
-// Decode returns the event with its data, which fetch returns where it is kept elsewhere; nil fetches nothing.
+// Decode returns the event with its data. If the data is in the object store, fetch returns it; with a nil fetch such
+// an event is an error wrapping [ErrElsewhere].
 func (s StoredEvent) Decode(fetch func(ref string) ([]byte, error)) (Event, error) {
 	e, raw := s.Event, s.Raw
 	err := error(nil)
@@ -61,8 +62,8 @@ func LogSpan(session string, header map[string][]string) (first, last uint64, er
 	return seq, seq, err
 }
 
-// IsLog reports whether a message on the subject of a session's log is part of it, whole or damaged: a commit or an
-// event in binary mode that says that it is of this session. Anything else was not written by a log.
+// IsLog reports whether a message on the subject of a session's log belongs to it, whole or damaged: a commit, or an
+// event in binary mode, whose id names this session. Any other message was not written by a log.
 func IsLog(session string, header map[string][]string, payload []byte) bool {
 	if header[HeaderCommit] != nil {
 		of, known := firstSession(session, payload)
@@ -72,7 +73,7 @@ func IsLog(session string, header map[string][]string, payload []byte) bool {
 	return err == nil && of == session
 }
 
-// firstSession returns the session that the first event of a batch says it is of. session is the likely one.
+// firstSession returns the session that the id of a batch's first event names. session is the expected one.
 func firstSession(session string, batch []byte) (of string, known bool) {
 	rest, ok := bytes.CutPrefix(batch, []byte(`[{"specversion":"`+SpecVersion+`","id":"`))
 	if ok && len(rest) > len(session) && string(rest[:len(session)]) == session && rest[len(session)] == '/' {
@@ -87,12 +88,12 @@ func firstSession(session string, batch []byte) (of string, known bool) {
 	return of, err == nil
 }
 
-// maxPrepared bounds what is made room for because a header says so.
+// maxPrepared bounds the memory that is allocated because a header declares a number of events.
 const maxPrepared = 64
 
-// SplitLog returns the events in a message of a session's log, of which its headers say which they are: those of a
-// commit, or the one of a log in binary mode. Their data is ignored. An error wraps [ErrAttribute] or is an
-// [UnknownTypeError] for a type that is no event's of any version.
+// SplitLog returns the events in a message of a session's log, as its headers declare them: those of a commit, or the
+// one event of a message in binary mode. It does not decode their data. An error wraps [ErrAttribute], or is an
+// [UnknownTypeError] for a type that no version has.
 func SplitLog(session string, header map[string][]string, payload []byte) ([]StoredEvent, error) {
 	first, last, err := LogSpan(session, header)
 	if err != nil {
@@ -123,8 +124,7 @@ func SplitLog(session string, header map[string][]string, payload []byte) ([]Sto
 }
 
 // DecodeLog returns the events in a message of a session's log, as it is stored or republished. fetch returns the data
-// that is kept in the object store under a dataref; where it is nil, such an event is an error wrapping
-// [ErrElsewhere].
+// that is in the object store under a dataref; with a nil fetch such an event is an error wrapping [ErrElsewhere].
 func DecodeLog(session string, header map[string][]string, payload []byte, fetch func(ref string) ([]byte, error),
 ) ([]Event, error) {
 	stored, err := SplitLog(session, header, payload)
@@ -140,7 +140,7 @@ func DecodeLog(session string, header map[string][]string, payload []byte, fetch
 	return events, nil
 }
 
-// splitBinary reads the headers of a message with one event.
+// splitBinary decodes the headers of a message with one event.
 func splitBinary(header map[string][]string, payload []byte) (StoredEvent, error) {
 	env, err := readEnvelope(header)
 	if err != nil {

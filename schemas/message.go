@@ -6,18 +6,18 @@ import (
 	"fmt"
 )
 
-// Role says who speaks. Any role but the three below is a custom one: it lives in the transcript and is dropped before
-// the model unless convertToLlm maps it.
+// Role is the author of a message. Any role but the three below is a custom one: its messages stay in the transcript
+// and are left out of model requests unless convertToLlm maps them.
 type Role string
 
-// The roles a model knows.
+// The roles that models know.
 const (
 	RoleUser       Role = "user"
 	RoleAssistant  Role = "assistant"
 	RoleToolResult Role = "toolResult"
 )
 
-// StopReason says why a reply ended.
+// StopReason is why a reply ended.
 type StopReason string
 
 // The stop reasons of pi.
@@ -34,13 +34,13 @@ type Message interface {
 	MessageRole() Role
 }
 
-// UserMessage is what a person, or a program in their place, says. Timestamp is Unix milliseconds.
+// UserMessage is a message of a person, or of a program in their place. Timestamp is Unix milliseconds.
 type UserMessage struct {
 	Content   Contents `json:"content"`
 	Timestamp int64    `json:"timestamp,omitempty"`
 }
 
-// AssistantMessage is a model's reply. API, Provider and Model name who gave it. Timestamp is Unix milliseconds.
+// AssistantMessage is a model's reply. API, Provider and Model name the model. Timestamp is Unix milliseconds.
 type AssistantMessage struct {
 	Content       Contents   `json:"content"`
 	API           string     `json:"api,omitempty"`
@@ -59,7 +59,8 @@ func (m *AssistantMessage) Failed() bool {
 	return m.StopReason == StopError || m.StopReason == StopAborted
 }
 
-// ToolResultMessage is what a tool answered. Details is any JSON, kept byte for byte. Timestamp is Unix milliseconds.
+// ToolResultMessage is the result of a tool call. Details is any JSON, kept byte for byte. Timestamp is Unix
+// milliseconds.
 type ToolResultMessage struct {
 	ToolCallID string          `json:"toolCallId"`
 	ToolName   string          `json:"toolName"`
@@ -69,7 +70,7 @@ type ToolResultMessage struct {
 	Timestamp  int64           `json:"timestamp,omitempty"`
 }
 
-// CustomMessage has a role of the application's own. Raw is the whole message as JSON, its role included.
+// CustomMessage has a role that an application has named. Raw is the whole message as JSON, its role included.
 type CustomMessage struct {
 	Role Role
 	Raw  json.RawMessage
@@ -108,7 +109,7 @@ func (m *ToolResultMessage) MarshalJSON() ([]byte, error) {
 // MarshalJSON writes the message as it was read.
 func (m *CustomMessage) MarshalJSON() ([]byte, error) { return m.Raw, nil }
 
-// DecodeMessage reads one message of any role. The content of a user message may be a plain string.
+// DecodeMessage decodes one message of any role. The content of a user message may be a plain string.
 func DecodeMessage(raw []byte) (Message, error) {
 	if m, ok := writtenMessage(raw); ok {
 		return m, nil
@@ -168,10 +169,10 @@ func (ms *Messages) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// sizeOfPart stands for what a message or a block of content takes besides its texts.
+// sizeOfPart is an estimate of what a message or a block of content takes besides its texts, in bytes.
 const sizeOfPart = 64
 
-// Size is about how many bytes the messages take, in memory and as JSON: their texts, images and raw JSON, and 64 for
+// Size estimates how many bytes the messages take, in memory and as JSON: their texts, images and raw JSON, and 64 for
 // each message and block.
 func (ms Messages) Size() (n int) {
 	for _, m := range ms {

@@ -6,14 +6,14 @@ import (
 	"errors"
 )
 
-// ModelRef names a model: the API it speaks, who provides it, and its id there.
+// ModelRef names a model: its API, its provider, and its id there.
 type ModelRef struct {
 	API      string `json:"api,omitempty"`
 	Provider string `json:"provider,omitempty"`
 	ID       string `json:"id"`
 }
 
-// String returns provider/id, or the id where no provider is known.
+// String returns provider/id, or the id if no provider is known.
 func (m ModelRef) String() string {
 	if m.Provider == "" {
 		return m.ID
@@ -21,7 +21,7 @@ func (m ModelRef) String() string {
 	return m.Provider + "/" + m.ID
 }
 
-// ThinkingLevel says how much a model reasons before it answers.
+// ThinkingLevel is how much a model reasons before it answers.
 type ThinkingLevel string
 
 // The thinking levels of pi. The zero value counts as [ThinkingOff].
@@ -34,7 +34,7 @@ const (
 	ThinkingXHigh   ThinkingLevel = "xhigh"
 )
 
-// QueueMode says how much of a queue one poll takes.
+// QueueMode is how much of a queue one poll takes.
 type QueueMode string
 
 // The queue modes. The zero value counts as [QueueOneAtATime].
@@ -43,7 +43,7 @@ const (
 	QueueAll        QueueMode = "all"
 )
 
-// ModelRequest is one call of a model: what the run's settings and the transcript come to. Attempt is the number of the
+// ModelRequest is one call of a model, made from the run's settings and the transcript. Attempt is the number of the
 // retry, 0 for the first request. APIKey is resolved for each request and is never encoded.
 type ModelRequest struct {
 	Model         ModelRef         `json:"model"`
@@ -53,12 +53,11 @@ type ModelRequest struct {
 	ThinkingLevel ThinkingLevel    `json:"thinkingLevel,omitempty"` // empty for off
 	SessionID     string           `json:"sessionId,omitempty"`
 	Attempt       int              `json:"attempt,omitempty"`
-	MaxTokens     int64            `json:"maxTokens,omitempty"` // of the reply; 0 leaves it to the provider
+	MaxTokens     int64            `json:"maxTokens,omitempty"` // of the reply; 0 is the provider's default
 	APIKey        string           `json:"-"`
-	// OnPayload, where it is not nil, is called with the JSON body of each request that is about to be sent to a
-	// vendor, and returns what is sent in its place; an error gives the request up. It is called concurrently with
-	// nothing else of the stream. A model that sends no such body from this process, or has signed it, does not call
-	// it.
+	// OnPayload, if not nil, is called with the JSON body of each request before it is sent to a vendor, and returns the
+	// body that is sent in its place; an error cancels the request. Nothing else of the stream runs concurrently with the
+	// call. A model that sends no such body from this process, or has signed it, does not call OnPayload.
 	OnPayload func(ctx context.Context, payload json.RawMessage) (json.RawMessage, error) `json:"-"`
 }
 
@@ -81,21 +80,21 @@ const (
 	StreamError         StreamEventType = "error"
 )
 
-// StreamEvent is what a model says, piece by piece. A stream is start, any number of *_start, *_delta and *_end, and
-// one done or error, which carries the whole Message; what follows is ignored. Deltas never carry what came before
-// them. Message of start is the reply's identity, without content.
+// StreamEvent is a piece of a model's reply. A stream is start, any number of *_start, *_delta and *_end, and one done
+// or error, which has the whole Message; readers ignore what follows. A delta has only its own text, not that of the
+// deltas before. The Message of start is the reply's identity, without content.
 type StreamEvent struct {
 	Type         StreamEventType
 	ContentIndex int
 	Delta        string
 	Content      string    // *_end of text and thinking: the whole block
-	ToolCall     *ToolCall // toolcall_end: the whole call; toolcall_start: its id and name where known
+	ToolCall     *ToolCall // toolcall_end: the whole call; toolcall_start: its id and name, if known
 	Reason       StopReason
-	FailureCode  FailureCode       // error with reason error: what failed, where the model says
+	FailureCode  FailureCode       // error with reason error: kind of the failure, if known
 	Message      *AssistantMessage // start, done, error; not encoded
 }
 
-// Terminal reports whether nothing of interest follows.
+// Terminal reports whether the event is the last of its stream.
 func (e StreamEvent) Terminal() bool { return e.Type == StreamDone || e.Type == StreamError }
 
 type streamEventJSON struct {
@@ -132,7 +131,7 @@ func (e StreamEvent) MarshalJSON() ([]byte, error) {
 	return marshalPlain(out)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. An unknown type gives an [UnknownTypeError]. The ToolCall of a
+// UnmarshalJSON decodes what MarshalJSON writes. An unknown type gives an [UnknownTypeError]. The ToolCall of a
 // toolcall_end is never nil.
 func (e *StreamEvent) UnmarshalJSON(data []byte) error {
 	var in streamEventJSON

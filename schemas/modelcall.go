@@ -8,13 +8,13 @@ import (
 // Headers of the messages of a model call on a bus. Each direction of a call counts its own.
 const (
 	HeaderModelSeq    = "Loopbus-Model-Seq"    // number of the message: 1, 2, 3 ... without a gap
-	HeaderModelMore   = "Loopbus-Model-More"   // "1": the payload goes on in the next message
-	HeaderModelLines  = "Loopbus-Model-Lines"  // "1", of a request: payloads may be several frames, one a line
-	HeaderModelCancel = "Loopbus-Model-Cancel" // "1": the call is to stop; such a message has no number
+	HeaderModelMore   = "Loopbus-Model-More"   // "1": the payload continues in the next message
+	HeaderModelLines  = "Loopbus-Model-Lines"  // "1", of a request: an answer may have several frames, one a line
+	HeaderModelCancel = "Loopbus-Model-Cancel" // "1": stop the call; such a message has no number
 )
 
-// ModelAnswers is the token below a client's inbox where it takes the answers of models: _INBOX_<user>.models.<random>.
-// Who serves models may publish there, and nowhere else of the inbox.
+// ModelAnswers is the token below a client's inbox at which it receives the answers of models:
+// _INBOX_<user>.models.<random>. A server of models may publish there, and nowhere else in the inbox.
 const ModelAnswers = "models"
 
 // ModelFrame is one payload of the answer to a [ModelRequest] on a bus. The first one names the call. Message belongs
@@ -25,8 +25,8 @@ type ModelFrame struct {
 	Message *AssistantMessage `json:"message,omitempty"`
 }
 
-// KeyAnswer is what a key service or a key command says where it does not say a key as plain text. It is written
-// nowhere: a key is in no event, log line or error.
+// KeyAnswer is the answer of a key service or a key command that does not print the key as plain text. It is stored
+// nowhere: no event, log line or error has a key.
 type KeyAnswer struct {
 	Key       string    `json:"key"`                // empty if there is none
 	ExpiresAt time.Time `json:"expiresAt,omitzero"` // zero: the key is used once
@@ -113,7 +113,7 @@ func (e StreamEvent) appendJSON(o *object) {
 	o.end()
 }
 
-// DecodeModelRequest reads a [ModelRequest].
+// DecodeModelRequest decodes a [ModelRequest].
 func DecodeModelRequest(payload []byte) (r ModelRequest, err error) {
 	if r, ok := writtenModelRequest(payload); ok {
 		return r, nil
@@ -122,7 +122,7 @@ func DecodeModelRequest(payload []byte) (r ModelRequest, err error) {
 	return r, err
 }
 
-// DecodeModelFrame reads a [ModelFrame].
+// DecodeModelFrame decodes a [ModelFrame].
 func DecodeModelFrame(payload []byte) (f ModelFrame, err error) {
 	if f, ok := writtenModelFrame(payload); ok {
 		return f, nil

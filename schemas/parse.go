@@ -5,16 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// MaxCommandID is the greatest length of a command's id in characters.
+// MaxCommandID is the largest length of a command's id in characters.
 const MaxCommandID = 128
 
-// CheckCommandID returns nil if a command may have the id: 1 to [MaxCommandID] characters that [unicode.IsPrint] holds
-// for, not only blanks. Otherwise the error says so and does not quote the id.
+// CheckCommandID returns nil if a command may have the id: 1 to [MaxCommandID] characters for which [unicode.IsPrint]
+// is true, not only blanks. Otherwise it returns an error that does not quote the id.
 func CheckCommandID(id string) error {
 	if strings.TrimSpace(id) == "" || utf8.RuneCountInString(id) > MaxCommandID || !utf8.ValidString(id) ||
 		strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -23,20 +24,31 @@ func CheckCommandID(id string) error {
 	return nil
 }
 
-// MaxText is the greatest length of an input's text in characters.
+// ReservedCommandIDs returns the prefixes of the ids that the service gives to commands. A client that took one would
+// have a later command of the service, or of another client, taken for one that is known: such ids are refused.
+func ReservedCommandIDs() []string {
+	return []string{"cmd-", "timer-", "result/", "given-up/", "subagent/"}
+}
+
+// IsReservedCommandID reports whether an id has a prefix of [ReservedCommandIDs].
+func IsReservedCommandID(id string) bool {
+	return slices.ContainsFunc(ReservedCommandIDs(), func(prefix string) bool { return strings.HasPrefix(id, prefix) })
+}
+
+// MaxText is the largest length of an input's text in characters.
 const MaxText = 1 << 20
 
-// IsPlainText reports whether a command's bare payload is plain text ([PlainText]) and not JSON ([ParseCommand]): JSON
-// is what begins with { after white space. An empty payload counts as JSON.
+// IsPlainText reports whether a command's bare payload is plain text ([PlainText]) and not JSON ([ParseCommand]). JSON
+// begins with { after white space. An empty payload counts as JSON.
 func IsPlainText(payload []byte) bool {
 	body := bytes.TrimLeft(payload, " \t\r\n")
 	return len(body) > 0 && body[0] != '{'
 }
 
-// ParseCommand validates and decodes the bare JSON of a command, and returns the client's id of it, "" if it gives
-// none. An empty payload is an empty object, which does for kinds without required members (abort, continue,
-// clear_queue, set_modes). The error is a [*ValidationError] or, for an unknown kind, an [*UnknownTypeError];
-// everything else is then zero.
+// ParseCommand validates and decodes the bare JSON of a command. It returns the id that the client chose, "" if there
+// is none. An empty payload counts as an empty object, which is valid for kinds without required members (abort,
+// continue, clear_queue, set_modes). The error is a [*ValidationError] or, for an unknown kind, an [*UnknownTypeError];
+// the other results are then zero.
 func ParseCommand(kind CommandKind, payload []byte) (id string, data CommandData, err error) {
 	if !KnownCommand(kind) {
 		return "", nil, &UnknownTypeError{What: "command", Type: string(kind)}
@@ -64,9 +76,8 @@ func ParseCommand(kind CommandKind, payload []byte) (id string, data CommandData
 	return id, data, nil
 }
 
-// PlainText makes the command of a plain text: a prompt, steer or follow_up that says it. The text is kept as it is.
-// Text that is blank, too long or not UTF-8, and any other kind, give a [*ValidationError]; an unknown kind an
-// [*UnknownTypeError].
+// PlainText makes a prompt, steer or follow_up of plain text, which it keeps unchanged. Text that is blank, too long or
+// not UTF-8, and any other kind, give a [*ValidationError]; an unknown kind gives an [*UnknownTypeError].
 func PlainText(kind CommandKind, payload []byte) (CommandData, error) {
 	if !KnownCommand(kind) {
 		return nil, &UnknownTypeError{What: "command", Type: string(kind)}
@@ -98,7 +109,7 @@ func PlainText(kind CommandKind, payload []byte) (CommandData, error) {
 	return data, nil
 }
 
-// decodeProblem says what the decoder did not like after the schema had passed, such as 1.0 for an integer.
+// decodeProblem describes an error of the decoder after the schema has passed, such as 1.0 for an integer.
 func decodeProblem(err error) string {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) && wrong.Field != "" {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Profile is a named agent: what the sessions that follow it are driven with, where they have no setting of their own.
-// It is an entry of the bucket agent_profiles under its name; a change counts from a session's next run on. Members
-// that are absent leave the choice to the runner.
+// Profile is the named configuration of the sessions that follow it, which their own settings override. It is an entry
+// of the bucket agent_profiles under its name. A change takes effect from a session's next run on. Absent members leave
+// the choice to the runner.
 type Profile struct {
 	Description   string          `json:"description,omitempty"`
 	Model         *ModelRef       `json:"model,omitempty"`
@@ -18,29 +18,29 @@ type Profile struct {
 	ThinkingLevel ThinkingLevel   `json:"thinkingLevel,omitempty"`
 	SystemPrompt  *string         `json:"systemPrompt,omitempty"`
 	ToolExecution ExecutionMode   `json:"toolExecution,omitempty"`
-	Tools         []string        `json:"tools,omitzero"`  // a session has no others; null is every tool
+	Tools         []string        `json:"tools,omitzero"`  // that a session may have; null is every tool
 	Scopes        []string        `json:"scopes,omitzero"` // granted; "*" is every scope
 	Workspace     string          `json:"workspace,omitempty"`
 	Extensions    []string        `json:"extensionTools,omitzero"`
 	Sandbox       *SandboxPolicy  `json:"sandbox,omitempty"`
-	Limits        *Limits         `json:"limits,omitempty"` // what is not zero takes the place of the runner's
+	Limits        *Limits         `json:"limits,omitempty"` // non-zero limits override the runner's
 	Budget        *ProfileBudget  `json:"budget,omitempty"`
 	Approval      *ApprovalPolicy `json:"approval,omitempty"`
-	Hooks         []HookRef       `json:"hooks,omitempty"`     // asked after those of the runner
-	Resources     *bool           `json:"resources,omitempty"` // false: without what the workspace has for prompts
+	Hooks         []HookRef       `json:"hooks,omitempty"`     // called after those of the runner
+	Resources     *bool           `json:"resources,omitempty"` // false: without the workspace's Resources
 
 	Compaction *CompactionPolicy `json:"compaction,omitempty"`
 	Subagents  *SubagentPolicy   `json:"subagents,omitempty"`
 }
 
-// SandboxPolicy says that tools are taken from the workers of a workspace, and from no others: a tool that these do not
-// serve the session does not have.
+// SandboxPolicy takes tools from the workers of a workspace, and from no others. If these do not serve a tool, the
+// session does not have it.
 type SandboxPolicy struct {
 	Tools     []string `json:"tools"`
 	Workspace string   `json:"workspace"`
 }
 
-// BudgetPeriod is how long a [ProfileBudget] is for, by the calendar of UTC.
+// BudgetPeriod is how long a [ProfileBudget] lasts, by the calendar of UTC.
 type BudgetPeriod string
 
 // The periods of a budget; the zero value is for ever.
@@ -49,7 +49,7 @@ const (
 	PerMonth BudgetPeriod = "month"
 )
 
-// Name names the period that a moment is in, as a subject token: 2026-11-21, 2026-11, or total.
+// Name returns the name of the period that contains a time, as a subject token: 2026-11-21, 2026-11, or total.
 func (p BudgetPeriod) Name(at time.Time) string {
 	switch p {
 	case PerDay:
@@ -66,8 +66,8 @@ const (
 	SpentMicrodollars = "microdollars"
 )
 
-// ProfileBudget is what all sessions of a profile may use together. MaxCost is in US dollars, WarnShare the share of
-// the budget at which a [BudgetWarning] is given. Zero is off.
+// ProfileBudget limits what all sessions of a profile use together. MaxCost is in US dollars, WarnShare the share of
+// the budget at which a [BudgetWarning] is emitted. Zero is no limit.
 type ProfileBudget struct {
 	MaxTokens int64        `json:"maxTokens,omitempty"`
 	MaxCost   float64      `json:"maxCost,omitempty"`
@@ -75,10 +75,10 @@ type ProfileBudget struct {
 	Per       BudgetPeriod `json:"per,omitempty"`
 }
 
-// Limited reports whether there is anything to keep to.
+// Limited reports whether the budget has a limit.
 func (b ProfileBudget) Limited() bool { return b.MaxTokens > 0 || b.MaxCost > 0 }
 
-// SetProfile has the session follow a profile from the next run on; an empty name follows none.
+// SetProfile makes the session follow a profile from the next run on; an empty name follows none.
 type SetProfile struct {
 	Profile string `json:"profile"`
 }
@@ -86,7 +86,7 @@ type SetProfile struct {
 // CommandKind returns "set_profile".
 func (*SetProfile) CommandKind() CommandKind { return CommandSetProfile }
 
-// ToolLayer is what one layer of the tool pipeline did to a session's tools (docs/tools.md).
+// ToolLayer lists the changes by one layer of the tool pipeline to a session's tools (docs/tools.md).
 type ToolLayer struct {
 	Name    string        `json:"name"`
 	Added   []string      `json:"added,omitempty"`
@@ -94,14 +94,15 @@ type ToolLayer struct {
 	Removed []ToolRemoval `json:"removed,omitempty"`
 }
 
-// ToolRemoval is a tool that a session does not get, and why.
+// ToolRemoval is a tool that a session does not have, and the reason.
 type ToolRemoval struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
 }
 
-// ParseProfile reads a profile. An error is a [*ValidationError] or says why it is no JSON. An object that has members,
-// and none of a profile, is something else that got into the place of one: read as a profile it would have no bounds.
+// ParseProfile validates and decodes a profile. An error is a [*ValidationError] or the reason why it is not JSON. An
+// object with members, none of which a profile has, is an error: something else was stored in place of a profile, and
+// decoded as one it would have no limits.
 func ParseProfile(payload []byte) (p Profile, err error) {
 	if err := validate("profile", SchemaName{"profiles", "profile"}, payload); err != nil {
 		return p, err

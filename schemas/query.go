@@ -9,8 +9,9 @@ import (
 // QueryKind is the last token of a query's subject.
 type QueryKind string
 
-// The queries. Sessions is asked of all sessions ([Subjects.QueryAll]), approvals of all of them or of one, the others
-// of one session ([Subjects.Query]). Each is answered by one of the runners, from what is stored.
+// The queries. QuerySessions and QueryModels are not about one session ([Subjects.QueryAll]), QueryApprovals is about
+// all sessions or one, the others are about one session ([Subjects.Query]). One of the runners answers each, from
+// stored data.
 const (
 	QuerySessions  QueryKind = "sessions"  // SessionsQuery -> SessionsPage
 	QueryApprovals QueryKind = "approvals" // PageQuery -> ApprovalsPage
@@ -24,34 +25,34 @@ const (
 	QueryOutcome   QueryKind = "outcome"   // OutcomeQuery -> Outcome
 )
 
-// MaxQueryLimit is the most that a page may be asked to hold. A page holds less where the answer would not fit a
-// message, and says so.
+// MaxQueryLimit is the largest limit of a query. A page has fewer items, and reports that there are more, if they would
+// not fit into a message.
 const MaxQueryLimit = 1000
 
-// QueryCode says why a query has no answer. Codes are stable.
+// QueryCode is why a query failed. Codes are stable.
 type QueryCode string
 
-// The codes of [QueryError].
+// The codes of a [QueryError].
 const (
-	QueryInvalid     QueryCode = "invalid"     // the request is malformed, or names what cannot be
+	QueryInvalid     QueryCode = "invalid"     // the request is malformed or has an impossible value
 	QueryNotFound    QueryCode = "not_found"   // no such session, message or command
-	QueryBusy        QueryCode = "busy"        // too many queries at once: ask again
-	QueryUnavailable QueryCode = "unavailable" // what is stored could not be read in time: ask again
-	QueryDamaged     QueryCode = "damaged"     // the session's log is not what its writers wrote
+	QueryBusy        QueryCode = "busy"        // too many queries at once: retry
+	QueryUnavailable QueryCode = "unavailable" // the stored data could not be read in time: retry
+	QueryDamaged     QueryCode = "damaged"     // the session's log differs from what its writers stored
 	QueryInternal    QueryCode = "internal"    // a fault of the runner
 )
 
-// QueryError is the answer to a query that cannot be answered. The headers Nats-Service-Error-Code and
-// Nats-Service-Error say the same to clients of NATS services.
+// QueryError is the answer to a query that failed. The headers Nats-Service-Error-Code and Nats-Service-Error carry the
+// same for clients of NATS services.
 type QueryError struct {
 	Code   QueryCode `json:"code"`
 	Reason string    `json:"reason"`
 }
 
-// Error is code and reason.
+// Error returns code and reason.
 func (e *QueryError) Error() string { return string(e.Code) + ": " + e.Reason }
 
-// HTTPCode is what the header Nats-Service-Error-Code says for the code.
+// HTTPCode returns the value of the header Nats-Service-Error-Code for the code.
 func (c QueryCode) HTTPCode() int {
 	switch c {
 	case QueryInvalid:
@@ -67,21 +68,21 @@ func (c QueryCode) HTTPCode() int {
 	}
 }
 
-// PageQuery asks for a page of a list. Cursor is Next of the page before, empty for the first page. Limit is at most
+// PageQuery requests a page of a list. Cursor is Next of the page before, empty for the first page. Limit is at most
 // [MaxQueryLimit]; 0 is 100.
 type PageQuery struct {
 	Limit  int    `json:"limit,omitempty"`
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// EventsQuery asks for the events of a session after a sequence, in order. Limit is at most [MaxQueryLimit]; 0 is 100.
+// EventsQuery requests the events of a session after a sequence, in order. Limit is at most [MaxQueryLimit]; 0 is 100.
 type EventsQuery struct {
 	After uint64 `json:"after,omitempty"`
 	Limit int    `json:"limit,omitempty"`
 }
 
-// EventsPage has events of a session in order. Seq is the sequence of the newest event that the log had. More says that
-// events follow: ask again after the last of these. Where More is false the client goes on from Seq.
+// EventsPage has events of a session in order. Seq is the sequence of the newest event in the log. If More is true, the
+// client queries again after the last event of the page; if not, it continues from Seq.
 type EventsPage struct {
 	Session string         `json:"session"`
 	Seq     uint64         `json:"seq"`
@@ -89,21 +90,21 @@ type EventsPage struct {
 	More    bool           `json:"more,omitempty"`
 }
 
-// OutcomeQuery asks what has become of a command.
+// OutcomeQuery requests the outcome of a command.
 type OutcomeQuery struct {
 	CommandID string `json:"commandId"`
 }
 
-// Outcome is the newest event that says what has become of a command: command_accepted, command_applied,
-// command_rejected, command_superseded or command_withdrawn. Seq is the sequence of the newest event that the log had.
+// Outcome is the newest event about a command: command_accepted, command_applied, command_rejected, command_superseded
+// or command_withdrawn. Seq is the sequence of the newest event in the log.
 type Outcome struct {
 	Session string       `json:"session"`
 	Seq     uint64       `json:"seq"`
 	Event   QueriedEvent `json:"event"`
 }
 
-// QueriedEvent is an event as a CloudEvent in JSON. All its attributes are there, whatever its commit leaves out. Where
-// its data would not fit the answer, DataSize is the size of the data in bytes, and the log has them.
+// QueriedEvent is an event as a CloudEvent in JSON. It has all attributes, also those that its commit leaves out. If
+// the data does not fit into the answer, it is left out and DataSize is its size in bytes; the log has it.
 type QueriedEvent struct {
 	SpecVersion   string          `json:"specversion"`
 	ID            string          `json:"id"`
@@ -132,8 +133,8 @@ func NewQueriedEvent(e Event) (QueriedEvent, error) {
 	}, nil
 }
 
-// Event returns the event. An error wraps [ErrAttribute] or [ErrElsewhere], the latter where the data did not fit the
-// answer, or is an [UnknownTypeError].
+// Event returns the event. An error wraps [ErrAttribute], or [ErrElsewhere] if the answer does not have the data, or is
+// an [UnknownTypeError].
 func (q QueriedEvent) Event() (Event, error) {
 	e := Event{
 		Source: q.Source, Time: q.Time, RunID: q.RunID, TurnID: q.TurnID, CorrelationID: q.CorrelationID,
@@ -156,13 +157,13 @@ func (q QueriedEvent) Event() (Event, error) {
 	return e, nil
 }
 
-// ValidateQuery holds a request or an answer, such as a "sessions_query" or a "sessions_page", against its schema. It
+// ValidateQuery validates a request or an answer, such as a "sessions_query" or a "sessions_page", by its schema. It
 // returns nil or a [*ValidationError].
 func ValidateQuery(name string, payload []byte) error {
 	return validate("query "+name, SchemaName{"queries", name}, payload)
 }
 
-// ParseQueryRequest validates a request and reads it. The error is a [*ValidationError].
+// ParseQueryRequest validates and decodes a request. The error is a [*ValidationError].
 func ParseQueryRequest(name string, payload []byte, request any) error {
 	if err := ValidateQuery(name, payload); err != nil {
 		return err

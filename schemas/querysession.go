@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// SessionState is what a session's log comes to at its event Seq. Model, ThinkingLevel, Profile and Workspace are those
-// of its newest run where Run is set or it has run, else what its settings have chosen. Messages counts the transcript.
-// LastEnd is the end of its newest run. Leaf is the entry of the tree that the next one will be a child of, "" for the
-// root.
+// SessionState is the state of a session at its event Seq, as its log gives it. Model, ThinkingLevel, Profile and
+// Workspace are those of its newest run; before the first run they are those that its settings have chosen. Messages
+// counts the transcript. LastEnd is the end of its newest run. Leaf is the entry of the tree whose child the next entry
+// will be, "" for the root.
 type SessionState struct {
 	Session       string         `json:"session"`
 	Seq           uint64         `json:"seq"`
@@ -31,11 +31,11 @@ type SessionState struct {
 	LastEnd       *AgentEnd      `json:"lastEnd,omitempty"`
 	ErrorMessage  string         `json:"errorMessage,omitempty"`
 	Parent        *SessionParent `json:"parent,omitempty"`
-	ContextUsage  *ContextUsage  `json:"contextUsage,omitempty"` // nil where the window is not known
-	Compacting    bool           `json:"compacting,omitempty"`   // or a branch is being summed up
+	ContextUsage  *ContextUsage  `json:"contextUsage,omitempty"` // nil if the window is unknown
+	Compacting    bool           `json:"compacting,omitempty"`   // a context or a branch is being summarized
 }
 
-// Queued says in words what waits in the session's queues, such as "1 prompt, 2 steers"; "" if nothing does.
+// Queued describes the inputs in the session's queues, such as "1 prompt, 2 steers"; "" if there are none.
 func (s SessionState) Queued() string {
 	var parts []string
 	for _, q := range []struct {
@@ -53,8 +53,8 @@ func (s SessionState) Queued() string {
 	return strings.Join(parts, ", ")
 }
 
-// RunState is a run under way. CommandID is the command that began it. Streaming is the message that is being streamed,
-// Retry the wait before the model is asked again. Aborting says that the run has been asked to end.
+// RunState is the current run. CommandID is the command that started it. Streaming is the message that is being
+// streamed. Retrying is true if a failed reply is about to be retried, Aborting if an abort has been requested.
 type RunState struct {
 	ID        string      `json:"id"`
 	CommandID string      `json:"commandId,omitempty"`
@@ -68,7 +68,7 @@ type RunState struct {
 	Usage     Usage       `json:"usage"`
 }
 
-// CallState is a tool call of the turn under way. Call is empty until it has begun.
+// CallState is a tool call of the current turn. Call is empty until the call has started.
 type CallState struct {
 	Call       CallKey   `json:"call,omitempty"`
 	ToolCallID string    `json:"toolCallId"`
@@ -79,14 +79,14 @@ type CallState struct {
 	IsError    bool      `json:"isError,omitempty"`
 }
 
-// QueuedInput is an input that waits. Text is the beginning of what it says.
+// QueuedInput is an input in a queue. Text is the beginning of its text.
 type QueuedInput struct {
 	CommandID string      `json:"commandId"`
 	Kind      CommandKind `json:"kind"`
 	Text      string      `json:"text,omitempty"`
 }
 
-// MessagesQuery asks for messages of a session's transcript: the newest, or those right before or after the message
+// MessagesQuery requests messages of a session's transcript: the newest, or those right before or after the message
 // with an id. Limit is at most [MaxQueryLimit]; 0 is 100.
 type MessagesQuery struct {
 	Before string `json:"before,omitempty"`
@@ -94,8 +94,8 @@ type MessagesQuery struct {
 	Limit  int    `json:"limit,omitempty"`
 }
 
-// MessagesPage has messages that follow one another, in order, of the transcript at the event Seq. Older and Newer say
-// that there are more before and after them.
+// MessagesPage has consecutive messages, in order, of the transcript at the event Seq. Older and Newer report whether
+// there are more before and after them.
 type MessagesPage struct {
 	Session  string           `json:"session"`
 	Seq      uint64           `json:"seq"`
@@ -104,17 +104,17 @@ type MessagesPage struct {
 	Newer    bool             `json:"newer,omitempty"`
 }
 
-// SessionMessage is a message of a transcript and its id. Where it would not fit the answer, Message is left out and
-// Size is its size in bytes; the session's log has it.
+// SessionMessage is a message of a transcript and its id. If the message does not fit into the answer, it is left out
+// and Size is its size in bytes; the session's log has it.
 type SessionMessage struct {
 	ID      string          `json:"id"`
 	Message json.RawMessage `json:"message,omitempty"`
 	Size    int             `json:"size,omitempty"`
 }
 
-// SessionStats count what a session has used up to its event Seq. ContextTokens is what its newest reply filled of
-// ContextWindow, the window of Model in tokens; 0 is unknown. ToolCalls counts calls that have ended, ToolErrors those
-// of them that were answered with an error.
+// SessionStats are statistics of a session up to its event Seq. ContextTokens is how much of ContextWindow, the window
+// of Model in tokens, its newest reply used; 0 if unknown. ToolCalls counts calls that have ended, ToolErrors those
+// that failed.
 type SessionStats struct {
 	Session       string    `json:"session"`
 	Seq           uint64    `json:"seq"`
@@ -129,8 +129,8 @@ type SessionStats struct {
 	ContextWindow int64     `json:"contextWindow"`
 }
 
-// ToolsPage has the tools of a session's newest run, in the order in which its model gets them. A session that
-// has not run has none. Seq is the sequence of its newest event.
+// ToolsPage has the tools of a session's newest run, in the order of the model's requests. A session without a run has
+// none. Seq is the sequence of its newest event.
 type ToolsPage struct {
 	Session string           `json:"session"`
 	Seq     uint64           `json:"seq"`

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// SessionStatus says what a session is doing.
+// SessionStatus is what a session is doing.
 type SessionStatus string
 
-// What a session may be doing.
+// The statuses.
 const (
 	SessionIdle               SessionStatus = "idle"                 // no run; the one before, if any, did not fail
 	SessionFailed             SessionStatus = "failed"               // no run; the one before failed or timed out
-	SessionRunning            SessionStatus = "running"              // a model is asked, or is about to be
-	SessionWaitingForTools    SessionStatus = "waiting_for_tools"    // tool calls are with their workers
-	SessionWaitingForApproval SessionStatus = "waiting_for_approval" // a tool call waits for somebody's agreement
-	SessionDamaged            SessionStatus = "damaged"              // its log is not what its writers wrote
+	SessionRunning            SessionStatus = "running"              // a model is called, or is about to be
+	SessionWaitingForTools    SessionStatus = "waiting_for_tools"    // workers execute tool calls
+	SessionWaitingForApproval SessionStatus = "waiting_for_approval" // a tool call waits for approval
+	SessionDamaged            SessionStatus = "damaged"              // its log differs from what its writers stored
 )
 
-// Failed reports whether a run that ended for this reason did so because something went wrong or took too long.
+// Failed reports whether a run that ended for this reason failed or took too long.
 func (r TerminationReason) Failed() bool { return r == EndError || r == TimeoutRun || r == TimeoutIdle }
 
-// SessionsQuery asks for a page of all sessions, those with the latest activity first. What is set has to hold of a
-// session: one of Status, its Profile, its Parent, Text in its title or last message in whatever case, its last
-// activity at or after After and before Before. Cursor is Next of the page before; the other members must then be as
-// they were. Limit is at most [MaxQueryLimit]; 0 is 50.
+// SessionsQuery requests a page of all sessions, latest activity first. A session is listed if it matches all filters
+// that are set: it has one of Status, its Profile, its Parent, Text in its title or last message regardless of case,
+// and its last activity at or after After and before Before. Cursor is Next of the page before; the filters must then
+// be the same as for that page. Limit is at most [MaxQueryLimit]; 0 is 50.
 type SessionsQuery struct {
 	Status  []SessionStatus `json:"status,omitempty"`
 	Profile string          `json:"profile,omitempty"`
@@ -36,12 +36,12 @@ type SessionsQuery struct {
 	Cursor  string          `json:"cursor,omitempty"`
 }
 
-// SessionsPage is a page of sessions. Next is the cursor of the page that follows, empty where there is none. Revision
-// is that of the index, which grows with each change of a session. Partial says that the index is being built and
-// sessions may be missing.
+// SessionsPage is a page of sessions. Next is the cursor of the next page, empty on the last. Revision is that of the
+// index, which grows with each change of a session. Partial is true if the index is being built, so that sessions may
+// be missing.
 //
-// Sessions that change while somebody pages come again, or for the first time, on the last pages: whoever reads them
-// all has each session, in its order or at the end.
+// Sessions that change while the pages are read appear, perhaps a second time, on the last pages. A client that reads
+// all pages therefore gets every session, in its order or at the end.
 type SessionsPage struct {
 	Revision uint64           `json:"revision"`
 	Sessions []SessionSummary `json:"sessions"`
@@ -49,10 +49,10 @@ type SessionsPage struct {
 	Partial  bool             `json:"partial,omitempty"`
 }
 
-// SessionSummary is what a list shows of a session, as it was at its event Seq. Title is the beginning of its first
-// prompt, LastMessage of its newest message that has text, Error of what its newest run failed with; Usage is that of
-// all its runs. Reason is why the newest run ended. Queued counts inputs that wait, Approvals the calls that wait for
-// one.
+// SessionSummary is a session in a list, as it was at its event Seq. Title is the beginning of its first prompt,
+// LastMessage that of its newest message with text, Error that of the error of its newest run. Usage is the total of
+// all its runs. Reason is why the newest run ended. Queued counts queued inputs, Approvals the calls that wait for
+// approval.
 type SessionSummary struct {
 	Session      string            `json:"session"`
 	Seq          uint64            `json:"seq"`
@@ -75,16 +75,18 @@ type SessionSummary struct {
 	Approvals    int               `json:"approvals,omitempty"`
 }
 
-// SessionParent is where a session comes from: it was branched from another one, as far as its event Seq; or a call of
-// the tool agent there began it as a sub-agent, and CallID names the call, whose tool_execution_start is the event Seq.
+// SessionParent is the origin of a session. It was branched from another session, up to that one's event Seq. Or a call
+// of the tool agent in that session started it as a sub-agent: then CallID names the call, whose tool_execution_start
+// is the event Seq.
 type SessionParent struct {
 	Session string `json:"session"`
 	Seq     uint64 `json:"seq"`
 	CallID  string `json:"callId,omitempty"`
 }
 
-// ApprovalsPage has tool calls that wait for approval, the oldest first. Of one session, Session names it and Seq is
-// the sequence of its newest event. Of all sessions, Revision is that of the index, as in [SessionsPage].
+// ApprovalsPage has tool calls that wait for approval, the oldest first. If the query was about one session, Session
+// names it and Seq is the sequence of its newest event. If it was about all sessions, Revision is that of the index, as
+// in [SessionsPage].
 type ApprovalsPage struct {
 	Session   string            `json:"session,omitempty"`
 	Seq       uint64            `json:"seq,omitempty"`
@@ -95,7 +97,8 @@ type ApprovalsPage struct {
 }
 
 // PendingApproval is a tool call that waits for approval since Requested, by the event Seq. Where the arguments are
-// left out because they are long, ArgsSize is their size in bytes. Expires is when time denies it; nil is never.
+// left out because they are long, ArgsSize is their size in bytes. Digest is that of the request. Expires is when time
+// denies it; nil is never.
 type PendingApproval struct {
 	Session    string          `json:"session"`
 	Seq        uint64          `json:"seq"`
@@ -104,6 +107,7 @@ type PendingApproval struct {
 	ToolName   string          `json:"toolName"`
 	Args       json.RawMessage `json:"args,omitempty"`
 	ArgsSize   int             `json:"argsSize,omitempty"`
+	Digest     string          `json:"digest,omitempty"`
 	Reason     string          `json:"reason,omitempty"`
 	By         string          `json:"by,omitempty"`
 	Requested  time.Time       `json:"requested"`
@@ -179,7 +183,7 @@ const (
 )
 
 // TreeEntry is an entry of a session's tree: a child of Parent, or a root. Seq is the sequence of its event. Text is
-// the beginning of what it says.
+// the beginning of its text.
 type TreeEntry struct {
 	ID         string        `json:"id"`
 	Parent     string        `json:"parent,omitempty"`

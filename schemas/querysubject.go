@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// BucketSessions has an entry for each session: the index that lists of sessions are answered from. It is private to
-// runners, which make it anew from the logs where it is lost.
+// BucketSessions has an entry for each session: the index from which lists of sessions are answered. It is private to
+// runners, which rebuild it from the logs if it is lost.
 const BucketSessions = "agent_sessions"
 
-// QueueQueries is the queue group of the runners that answer queries: one of them answers each.
+// QueueQueries is the queue group of the runners that answer queries. One of them answers each query.
 const QueueQueries = "queries"
 
-// Headers of a command whose sender wants to get its outcome. Its own reply subject is the stream's, which
-// answers with an acknowledgement and does not keep it.
+// Headers of a command whose sender requests its outcome. The NATS reply subject cannot be used for that: the stream
+// sends its acknowledgement there and does not store the subject.
 const (
 	HeaderReply   = "Loopbus-Reply"    // ReplyOutcome
-	HeaderReplyTo = "Loopbus-Reply-To" // the inbox that the outcome goes to
+	HeaderReplyTo = "Loopbus-Reply-To" // inbox for the outcome
 
 	ReplyOutcome = "outcome"
 
@@ -24,16 +24,16 @@ const (
 	ContentEvent = "application/cloudevents+json"
 )
 
-// Query is where one session is asked about: agent.query.<session>.<kind>.
+// Query returns the subject of queries about one session: agent.query.<session>.<kind>.
 func (s Subjects) Query(session string, kind QueryKind) string {
 	return s.Prefix() + ".query." + session + "." + string(kind)
 }
 
-// QueryAll is where all sessions are asked about: agent.query.<kind>.
+// QueryAll returns the subject of queries about all sessions: agent.query.<kind>.
 func (s Subjects) QueryAll(kind QueryKind) string { return s.Prefix() + ".query." + string(kind) }
 
-// ParseQuery returns session and kind of a query's subject; the session is empty where all are asked about. The kind
-// need not be known.
+// ParseQuery returns session and kind of a query's subject; the session is empty for a query about all sessions. The
+// kind may be an unknown one.
 func (s Subjects) ParseQuery(subject string) (session string, kind QueryKind, err error) {
 	rest, ok := strings.CutPrefix(subject, s.Prefix()+".query.")
 	if !ok {

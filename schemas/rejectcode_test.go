@@ -15,7 +15,7 @@ func TestRejectCodesAreDocumented(t *testing.T) {
 	want := sorted(stringConstants(t)["RejectCode"])
 	protocol := readText(t, "../docs/protocol.md")
 	_, table, found := strings.Cut(protocol, "\n| code | when |\n")
-	table, _, ended := strings.Cut(table, "\n\nWhat could not be read")
+	table, _, ended := strings.Cut(table, "\n\nA command that cannot be read")
 	if !found || !ended {
 		t.Fatal("docs/protocol.md has no table of codes")
 	}

@@ -2,39 +2,39 @@ package schemas
 
 import "encoding/json"
 
-// BucketResources has an entry for each worker that serves a directory: the [Resources] in it.
+// BucketResources has an entry for each worker that serves a directory: its [Resources].
 const BucketResources = "agent_resources"
 
-// Bounds of [Resources]. A file that is larger, and what does not fit any more, is listed as omitted.
+// Limits of [Resources]. Files beyond them are listed as omitted.
 const (
 	MaxResourceFile  = 64 << 10  // bytes of one file
 	MaxResourceBytes = 384 << 10 // bytes of the texts of all, as JSON
 	MaxResources     = 256       // files of each kind
 )
 
-// Resources is what the directory of a workspace has for prompts, as the worker that serves the directory announces it:
-// context files, skills and prompt templates. It is an entry of the bucket agent_resources under the
-// key [ResourcesKey], and lives as long as the worker renews it. A run reads it when it starts.
+// Resources are the context files, skills and prompt templates in the directory of a workspace, as the worker that
+// serves the directory announces them. It is an entry of the bucket agent_resources under the key [ResourcesKey], and
+// expires unless the worker renews it. A run reads it when it starts.
 type Resources struct {
 	Workspace string            `json:"workspace,omitempty"`
 	Worker    string            `json:"worker"`
-	Since     string            `json:"since"`     // RFC 3339; when it became what it is
-	Directory string            `json:"directory"` // that the tools work in
+	Since     string            `json:"since"`     // RFC 3339; time of the last change
+	Directory string            `json:"directory"` // in which the tools work
 	Context   []Resource        `json:"context,omitempty"`
 	Skills    []Skill           `json:"skills,omitempty"`
 	Templates []Template        `json:"templates,omitempty"`
 	Omitted   []OmittedResource `json:"omitted,omitempty"`
 }
 
-// Resource is a file: Path is how the tools of the workspace name it, SHA256 the hash of its bytes in hex. Text is what
-// is shown of it, without its front matter.
+// Resource is a file. Path is its path as the tools of the workspace see it, SHA256 the hash of its bytes in hex. Text
+// is the part of the file that is used, without its front matter.
 type Resource struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
 	Text   string `json:"text"`
 }
 
-// Skill is a file SKILL.md. A manual one is not offered to the model: somebody has to ask for it.
+// Skill is a file SKILL.md. A manual one is hidden from the model; a user can still request it.
 type Skill struct {
 	Resource
 	Name        string `json:"name"`
@@ -42,20 +42,20 @@ type Skill struct {
 	Manual      bool   `json:"manual,omitempty"`
 }
 
-// Template is a prompt with places for arguments.
+// Template is a prompt template with placeholders for arguments.
 type Template struct {
 	Resource
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 }
 
-// OmittedResource is a file that was found and left out, and why.
+// OmittedResource is a file that was found but left out, and the reason.
 type OmittedResource struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 }
 
-// PromptSource says which file a part of the system prompt, or an expanded prompt, came from.
+// PromptSource names the file from which a part of the system prompt, or an expanded prompt, was taken.
 type PromptSource struct {
 	Kind   ResourceKind `json:"kind"`
 	Path   string       `json:"path"`
@@ -63,7 +63,7 @@ type PromptSource struct {
 	Name   string       `json:"name,omitempty"` // of a skill or template
 }
 
-// ResourceKind is one of the kinds of [Resources].
+// ResourceKind is a kind of [Resources].
 type ResourceKind string
 
 // The kinds of resources.
@@ -73,10 +73,10 @@ const (
 	ResourceTemplate ResourceKind = "template"
 )
 
-// Empty reports whether there is nothing to show.
+// Empty reports whether there are no context files, skills or templates.
 func (r Resources) Empty() bool { return len(r.Context)+len(r.Skills)+len(r.Templates) == 0 }
 
-// ResourcesKey is the key of the announcement by a worker of what a workspace has; the workspace may be empty.
+// ResourcesKey returns the key of a worker's announcement for a workspace, which may be empty.
 func ResourcesKey(workspace, worker string) string {
 	if workspace == "" {
 		return worker
@@ -84,7 +84,8 @@ func ResourcesKey(workspace, worker string) string {
 	return workspace + "." + worker
 }
 
-// ParseResources reads an announcement. An error is a [*ValidationError] or says why it is no JSON.
+// ParseResources validates and decodes an announcement. An error is a [*ValidationError] or the reason why it is not
+// JSON.
 func ParseResources(payload []byte) (r Resources, err error) {
 	if err := validate("resources", SchemaName{"resources", "resources"}, payload); err != nil {
 		return r, err

@@ -17,22 +17,23 @@ import (
 // maxDepth bounds how deeply a payload from outside may nest.
 const maxDepth = 256
 
-// decodeStrict reads one JSON value into the types that jsonschema takes. It refuses what two readers may understand
-// differently: invalid UTF-8, something after the value, a member that is there twice, a number that no float64 can
-// hold. Its errors quote nothing of the value.
+// decodeStrict decodes one JSON value into the types that jsonschema accepts. It refuses what two readers may interpret
+// differently: invalid UTF-8, text after the value, a repeated member, a number that no float64 can hold. Its errors
+// quote nothing of the value.
 func decodeStrict(payload []byte) (any, error) {
 	return (&strictReader{most: maxDepth}).read(payload, nil)
 }
 
-// decodeStored is decodeStrict for the data of an event, of this schema. What the schema does not describe is JSON that
-// others have written (a call's arguments, a result's details), and a log has it as it came: there a name may be twice,
-// the last value counts, and a number may be too large. It may be nested as deep as [Commit.Add] takes it.
+// decodeStored is decodeStrict for the data of an event, by its schema. Parts that the schema does not describe are
+// JSON of models and tools (a call's arguments, a result's details), which a log has as it came: there a name may be
+// repeated, the last value counts, and a number may be too large. The value may be nested as deep as [Commit.Add]
+// allows.
 func decodeStored(payload []byte, schema *jsonschema.Schema) (any, error) {
 	return (&strictReader{most: maxNestedData, stored: true}).read(payload, []described{{schema, true}})
 }
 
-// A strictReader reads one JSON value. Each of its functions is given the schemas that describe what is read; for JSON
-// of others there are none, or none that says what is in it.
+// A strictReader decodes one JSON value. Each of its methods gets the schemas that describe the value; JSON of models
+// and tools has none, or one that does not describe its parts.
 type strictReader struct {
 	dec    *json.Decoder
 	most   int // levels
@@ -72,7 +73,7 @@ func (r *strictReader) value(depth int, by []described) (any, error) {
 	case json.Number:
 		v, err := strictNumber(t)
 		if err != nil && r.stored && !slices.ContainsFunc(allOf(by), described.number) {
-			return math.MaxFloat64, nil // which no schema looks at
+			return math.MaxFloat64, nil // no schema validates this number
 		}
 		return v, err
 	}
@@ -87,7 +88,7 @@ func (r *strictReader) object(depth int, by []described) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := token.(string) // the decoder lets nothing else be a name
+		name := token.(string) // the decoder accepts no other name
 		if _, twice := object[name]; twice && (!r.stored || len(by) > 0) {
 			return nil, fmt.Errorf("member %.40q is there twice", name)
 		}
@@ -113,7 +114,7 @@ func (r *strictReader) array(depth int, by []described) (any, error) {
 	return array, err
 }
 
-// strictNumber keeps a number's digits, so that large integers stay exact. One with many digits or an exponent is
+// strictNumber keeps a number's digits, so that large integers stay exact. A number with many digits or an exponent is
 // rounded: jsonschema computes exactly, which takes long for 1e-999999 and panics for 1e-9999999.
 func strictNumber(n json.Number) (any, error) {
 	f, err := n.Float64()
@@ -126,7 +127,7 @@ func strictNumber(n json.Number) (any, error) {
 	return n, nil
 }
 
-// plainSyntax takes the quoted character out of a decoder's error.
+// plainSyntax removes the quoted character from a decoder's error.
 func plainSyntax(err error, offset int64) error {
 	var syntax *json.SyntaxError
 	switch {

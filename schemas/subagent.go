@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// A sub-agent is a session, the child, that a call of the tool agent in another session, the parent, has begun
+// A sub-agent is a session, the child, that a call of the tool agent in another session, the parent, has started
 // (docs/agents.md). Its id is chosen by the parent's runner.
 
-// SubagentPolicy says what the sub-agents of a profile's sessions may be. A child may follow its parent's profile, in
-// its parent's workspace, use its parent's model, and besides what is listed here. A limit of zero is the default.
+// SubagentPolicy limits the sub-agents of a profile's sessions. A child may follow its parent's profile, work in its
+// parent's workspace and use its parent's model, and those that are listed here. A limit of zero is the default.
 type SubagentPolicy struct {
-	MaxDepth   int        `json:"maxDepth,omitempty"`  // of sessions below one that nobody has begun as a child
-	MaxOpen    int        `json:"maxOpen,omitempty"`   // children of a session at once
-	MaxPerRun  int        `json:"maxPerRun,omitempty"` // children that a run begins
+	MaxDepth   int        `json:"maxDepth,omitempty"`  // levels of sub-agents below a session that is not one itself
+	MaxOpen    int        `json:"maxOpen,omitempty"`   // unfinished children of a session at once
+	MaxPerRun  int        `json:"maxPerRun,omitempty"` // children that a run starts
 	Profiles   []string   `json:"profiles,omitempty"`
 	Models     []ModelRef `json:"models,omitempty"`
 	Workspaces []string   `json:"workspaces,omitempty"`
 }
 
-// The limits of a [SubagentPolicy] that says nothing.
+// The default limits of a [SubagentPolicy].
 const (
 	DefaultSubagentDepth  = 2
 	DefaultSubagentsOpen  = 8
@@ -35,9 +35,8 @@ func (p SubagentPolicy) WithDefaults() SubagentPolicy {
 	return p
 }
 
-// SubagentCall are the arguments of the tool agent. Budget is a share of what the parent may still use, 0 for a part
-// that is equal to those of the other calls. Profile, Model, Tools and Workspace, where they are empty, are the
-// parent's.
+// SubagentCall are the arguments of the tool agent. Budget is a share of what the parent may still use; 0 means a part
+// equal to those of the other calls. Empty Profile, Model, Tools and Workspace are the parent's.
 type SubagentCall struct {
 	Prompt     string   `json:"prompt"`
 	Name       string   `json:"name,omitempty"`
@@ -50,8 +49,9 @@ type SubagentCall struct {
 	Join       bool     `json:"join,omitempty"`
 }
 
-// SubagentLink says whose child a session is: of the call Call of Session. Nonce is the call's; without it nobody is
-// believed. Depth is how many sessions are above the child, MaxDepth how many may be above any below it.
+// SubagentLink links a child to its parent: to the call Call of Session. Nonce is that of the call; without it the link
+// is not accepted. Depth is the number of the child's ancestors, MaxDepth the largest number of ancestors that its own
+// sub-agents, at any depth, may have.
 type SubagentLink struct {
 	Session  string  `json:"session"`
 	Call     CallKey `json:"call"`
@@ -60,30 +60,31 @@ type SubagentLink struct {
 	MaxDepth int     `json:"maxDepth"`
 }
 
-// subagentID begins the ids of the commands between a parent and a child.
+// subagentID is the prefix of the ids of the commands between a parent and a child.
 const subagentID = "subagent/"
 
-// IsSubagentID reports whether an id is one that only a runner gives a command.
+// IsSubagentID reports whether an id is reserved for the commands that runners send between a parent and a child.
 func IsSubagentID(id string) bool { return strings.HasPrefix(id, subagentID) }
 
-// PromptID is the id of the child's prompt.
+// PromptID returns the id of the child's prompt.
 func (l SubagentLink) PromptID() string {
 	return subagentID + l.Session + "/" + string(l.Call) + "/" + l.Nonce
 }
 
-// AbortID is the id of the command that aborts the child.
+// AbortID returns the id of the command that aborts the child.
 func (l SubagentLink) AbortID() string { return l.PromptID() + "/abort" }
 
-// ResultID is the id of the child's result, in the parent's inbox.
+// ResultID returns the id of the child's result, in the parent's inbox.
 func (l SubagentLink) ResultID() string { return l.PromptID() + "/result" }
 
-// SessionParent is what queries say of the parent.
+// SessionParent returns the parent in the form of queries.
 func (l SubagentLink) SessionParent() *SessionParent {
 	seq, _ := strconv.ParseUint(strings.TrimPrefix(string(l.Call), "c"), 10, 64) // 0 for what is no key
 	return &SessionParent{Session: l.Session, Seq: seq, CallID: string(l.Call)}
 }
 
-// SubagentOf returns the link that a [SubagentLink.PromptID] is made of, without its depths; false where it is none.
+// SubagentOf returns the link from which a [SubagentLink.PromptID] was made, without its depths. ok is false for any
+// other id.
 func SubagentOf(promptID string) (l SubagentLink, ok bool) {
 	rest, ok := strings.CutPrefix(promptID, subagentID)
 	parts := strings.Split(rest, "/")
@@ -94,9 +95,9 @@ func SubagentOf(promptID string) (l SubagentLink, ok bool) {
 	return l, CheckSession(l.Session) == nil && l.Nonce != ""
 }
 
-// SubagentSettings are what a child is driven with beside its profile: the settings of its session. Tools are the
-// names of those it has at most; nil leaves the choice to the profile. MaxTokens and MaxCost limit what the session
-// uses, its own children included; zero is off.
+// SubagentSettings are the settings of a child's session, which override its profile. Tools are the names of those that
+// it may have at most; nil leaves the choice to the profile. MaxTokens and MaxCost limit what the session uses, its own
+// children included; zero is no limit.
 type SubagentSettings struct {
 	Name          string        `json:"name,omitempty"`
 	Profile       string        `json:"profile,omitempty"`
@@ -115,30 +116,31 @@ type SubagentPrompt struct {
 	SubagentSettings
 }
 
-// SubagentAbort ends the run that the [SubagentPrompt] with the same link has begun, or keeps it from beginning.
+// SubagentAbort stops the run that the [SubagentPrompt] with the same link has started, or keeps it from starting.
 type SubagentAbort struct {
 	Parent SubagentLink `json:"parent"`
 }
 
-// SubagentResult is the one answer of the child Session to the call that began it. Text is its last message; where the
-// run failed, or never began, IsError is set and Text says why. Usage is what the child's session has used.
+// SubagentResult reports the result of the child Session to the call that started it: exactly one for each child. Text
+// is its last message; if the run failed or never started, IsError is set and Text is the reason. Usage is that of the
+// child's session.
 type SubagentResult struct {
 	Call    CallKey           `json:"call"`
 	Nonce   string            `json:"nonce"`
 	Session string            `json:"session"`
 	Text    string            `json:"text"`
 	IsError bool              `json:"isError"`
-	Reason  TerminationReason `json:"reason,omitempty"` // of its run; none where that never began
+	Reason  TerminationReason `json:"reason,omitempty"` // why its run ended; empty if it never started
 	Usage   Usage             `json:"usage"`
 }
 
-// ID is the id of the command with the result, in the inbox of the parent.
+// ID returns the id of the command with the result, in the inbox of the parent.
 func (r SubagentResult) ID(parent string) string {
 	return SubagentLink{Session: parent, Call: r.Call, Nonce: r.Nonce}.ResultID()
 }
 
-// SubagentStart says that a call begins the child Session, which is sent its prompt next. Background says that the call
-// is answered at once and the result comes as a follow-up, Join that the run does not end before.
+// SubagentStart is the event of a call that starts the child Session, whose prompt is sent next. If Background is set,
+// the call is answered at once and the result comes as a follow-up; if Join is set, the run does not end before.
 type SubagentStart struct {
 	Call       CallKey `json:"call"`
 	ToolCallID string  `json:"toolCallId"`
@@ -150,14 +152,14 @@ type SubagentStart struct {
 	SubagentSettings
 }
 
-// SubagentAborted says that a child has been sent its [SubagentAbort].
+// SubagentAborted is the event of a child to which a [SubagentAbort] was sent.
 type SubagentAborted struct {
 	Call    CallKey `json:"call"`
 	Session string  `json:"session"`
 }
 
-// SubagentEnd says that a child has given its result. From here on its usage counts as the session's, and as that of
-// the run under way.
+// SubagentEnd is the event of a child that has reported its result. From here on its usage is part of the session's,
+// and of the current run's.
 type SubagentEnd struct {
 	Call    CallKey           `json:"call"`
 	Session string            `json:"session"`
@@ -166,8 +168,8 @@ type SubagentEnd struct {
 	Usage   Usage             `json:"usage"`
 }
 
-// SubagentReport says, in the log of a child, that its parent has been sent the result. Undelivered says why it has
-// not, and never will be.
+// SubagentReport is the event, in the log of a child, of its result having been sent to its parent. Undelivered is the
+// reason why it was not sent and never will be.
 type SubagentReport struct {
 	Session     string            `json:"session"` // the parent
 	Call        CallKey           `json:"call"`

@@ -31,8 +31,8 @@ const (
 	BucketInputs    = "agent_inputs"
 )
 
-// Inputs that are too big for a command are kept as objects of [BucketInputs], under their SHA-256 in hexadecimal. The
-// CloudEvent of the command has no data then, and the attribute dataref: InputScheme and the name.
+// Inputs that are too large for a command are objects of [BucketInputs], named by their SHA-256 in hexadecimal. The
+// CloudEvent of the command then has the attribute dataref, InputScheme and the name, in place of data.
 const (
 	InputScheme   = "nats://" + BucketInputs + "/"
 	MaxInputBytes = 8 << 20
@@ -47,14 +47,14 @@ var (
 	replyRE  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){1,15}$`)
 )
 
-// CheckSession returns nil if id is a legal session id, that is a single subject token of at most 64 characters out of
-// A-Z a-z 0-9 _ and -; otherwise an error wrapping [ErrSubject].
+// CheckSession returns nil if id is a legal session id: a single subject token of at most 64 characters of A-Z a-z 0-9
+// _ and -. Otherwise it returns an error wrapping [ErrSubject].
 func CheckSession(id string) error { return checkToken("session id", id) }
 
-// CheckToken is [CheckSession] for other tokens: what names the token in the error.
+// CheckToken is [CheckSession] for other tokens; the error names the token with what.
 func CheckToken(what, token string) error { return checkToken(what, token) }
 
-// isToken is asked several times for every message: a regular expression takes ten times as long.
+// isToken is called several times for every message: a regular expression would take ten times as long.
 func isToken(s string) bool {
 	const longest = 64
 	for i := range len(s) {
@@ -77,9 +77,9 @@ func checkToken(what, token string) error {
 	return fmt.Errorf("%w: %s %q is not 1 to 64 characters of A-Z a-z 0-9 _ -", ErrSubject, what, token)
 }
 
-// Subjects builds and parses subjects below one prefix. The zero value uses [DefaultPrefix]. Building takes tokens as
-// they are: what comes from outside goes through [CheckSession] or [CheckToken] first. Parsing refuses what building
-// from legal tokens cannot give, with an error wrapping [ErrSubject].
+// Subjects builds and parses subjects below one prefix. The zero value uses [DefaultPrefix]. Building does not check
+// tokens: a caller checks those from outside with [CheckSession] or [CheckToken] first. Parsing refuses what building
+// from legal tokens cannot produce, with an error wrapping [ErrSubject].
 type Subjects struct{ prefix string }
 
 // NewSubjects returns the grammar below prefix; an empty prefix is [DefaultPrefix]. The prefix may have up to eight
@@ -99,60 +99,62 @@ func (s Subjects) Prefix() string {
 	return cmp.Or(s.prefix, DefaultPrefix)
 }
 
-// Command is where commands of a kind for a session are published: agent.cmd.<session>.<kind>.
+// Command returns the subject at which commands of a kind for a session are published: agent.cmd.<session>.<kind>.
 func (s Subjects) Command(session string, kind CommandKind) string {
 	return s.Prefix() + ".cmd." + session + "." + string(kind)
 }
 
-// Event is a session's log: agent.evt.<session>.
+// Event returns the subject of a session's log: agent.evt.<session>.
 func (s Subjects) Event(session string) string { return s.Prefix() + ".evt." + session }
 
-// LiveEvent is where the server republishes a session's events: agent.live.<session>.event.
+// LiveEvent returns the subject at which the server republishes a session's events: agent.live.<session>.event.
 func (s Subjects) LiveEvent(session string) string { return s.Prefix() + ".live." + session + ".event" }
 
-// LiveUpdate is where a session's updates are published: agent.live.<session>.update.
+// LiveUpdate returns the subject at which a session's updates are published: agent.live.<session>.update.
 func (s Subjects) LiveUpdate(session string) string {
 	return s.Prefix() + ".live." + session + ".update"
 }
 
-// Tool is where a call waits for a worker: agent.tool.<queue>.<session>.<call>. The queue is the name of a [ToolQueue],
-// which is the tool's own where it has neither version nor workspace. The call is a [CallKey], not the model's id.
+// Tool returns the subject at which a call waits for a worker: agent.tool.<queue>.<session>.<call>. The queue is the
+// name of a [ToolQueue], which is the tool's own if it has neither version nor workspace. The call is a [CallKey], not
+// the model's id.
 func (s Subjects) Tool(queue, session, call string) string {
 	return s.Prefix() + ".tool." + queue + "." + session + "." + call
 }
 
-// Cancel is the subject of a running call's cancellation: agent.cancel.<session>.<call>.
+// Cancel returns the subject at which a running call is cancelled: agent.cancel.<session>.<call>.
 func (s Subjects) Cancel(session, call string) string {
 	return s.Prefix() + ".cancel." + session + "." + call
 }
 
-// Reply is where a caller that is no session waits for the answer to a call: agent.reply.<caller>.<call>.
+// Reply returns the subject at which a caller without a session waits for the answer to a call:
+// agent.reply.<caller>.<call>.
 func (s Subjects) Reply(caller, call string) string {
 	return s.Prefix() + ".reply." + caller + "." + call
 }
 
-// IsReply reports whether a subject is one of those that Reply gives.
+// IsReply reports whether Reply can return the subject.
 func (s Subjects) IsReply(subject string) bool {
 	return replyRE.MatchString(subject) && strings.HasPrefix(subject, s.Prefix()+".reply.")
 }
 
-// IsInbox reports whether NATS clients wait for replies at a subject: _INBOX.…, or _INBOX_<user>.… where each user has
-// inboxes of its own.
+// IsInbox reports whether a subject is one at which NATS clients receive replies: _INBOX.…, or _INBOX_<user>.… if each
+// user has inboxes of its own.
 func IsInbox(subject string) bool {
 	return replyRE.MatchString(subject) && inboxRE.MatchString(subject)
 }
 
 // MayAnswer reports whether a request may be answered at the reply subject that it was delivered with: an inbox
 // ([IsInbox]), or the subject _R_.… that a NATS server puts in place of the requester's where the request has come from
-// another account, by a service import. A server refuses clients who name such a subject as a reply. One that a header
-// or a payload names has been seen by no server: that is for IsInbox.
+// another account, by a service import. A server refuses clients that use such a subject as their reply subject. No
+// server checks a subject that a header or a payload names: use IsInbox for those.
 func MayAnswer(reply string) bool {
 	return replyRE.MatchString(reply) && (inboxRE.MatchString(reply) || strings.HasPrefix(reply, "_R_."))
 }
 
 // CheckReply returns nil if a worker may send an answer to the subject that a request names: one below agent.reply, or
-// an inbox of a NATS client, without wildcards. Otherwise it returns an error wrapping [ErrSubject]: whoever may ask
-// for a call must not thereby have a worker publish where he may not, such as into a session's inbox.
+// an inbox of a NATS client, without wildcards. Otherwise it returns an error wrapping [ErrSubject]: a client that may
+// request a call must not make a worker publish where the client may not, such as into a session's inbox.
 func (s Subjects) CheckReply(subject string) error {
 	if s.IsReply(subject) || IsInbox(subject) {
 		return nil
@@ -160,27 +162,27 @@ func (s Subjects) CheckReply(subject string) error {
 	return fmt.Errorf("%w: %.100q is neither below %s.reply nor an inbox", ErrSubject, subject, s.Prefix())
 }
 
-// Due is where a timer goes when its moment has come, on its way to the session's inbox: agent.due.<session>.<name>.
+// Due returns the subject of a timer that is due, on its way to the session's inbox: agent.due.<session>.<name>.
 func (s Subjects) Due(session, name string) string {
 	return s.Prefix() + ".due." + session + "." + name
 }
 
-// Schedule is where a timer of a session waits until it is due: agent.sched.<session>.<name>.
+// Schedule returns the subject at which a timer of a session waits until it is due: agent.sched.<session>.<name>.
 func (s Subjects) Schedule(session, name string) string {
 	return s.Prefix() + ".sched." + session + "." + name
 }
 
-// ModelRequest is the subject of model calls, each served by one server of the queue group: agent.model.request.
+// ModelRequest returns the subject of model calls, each served by one server of the queue group: agent.model.request.
 func (s Subjects) ModelRequest() string { return s.Prefix() + ".model.request" }
 
-// ModelCall is where the server of a model call gets its control messages while the call lasts:
+// ModelCall returns the subject at which the server of a model call receives control messages during the call:
 // agent.model.call.<call>.
 func (s Subjects) ModelCall(call string) string { return s.Prefix() + ".model.call." + call }
 
-// Key is where a key service is asked for a provider's key: agent.key.<provider>.
+// Key returns the subject at which a key service provides a provider's key: agent.key.<provider>.
 func (s Subjects) Key(provider string) string { return s.Prefix() + ".key." + provider }
 
-// Hook is where the service of a hook is asked, and answers (see [HookRef]).
+// Hook returns the subject at which the service of a hook receives requests (see [HookRef]).
 func (s Subjects) Hook(r HookRef) string {
 	subject := s.Prefix() + ".hook." + string(r.Hook)
 	if r.Service != "" {
@@ -189,39 +191,42 @@ func (s Subjects) Hook(r HookRef) string {
 	return subject
 }
 
-// Spent is the counter of what a profile has used of a unit in a period ([BudgetPeriod.Name]):
+// Spent returns the subject of the counter of a profile's usage of a unit in a period ([BudgetPeriod.Name]):
 // agent.spent.<profile>.<period>.<unit>.
 func (s Subjects) Spent(profile, period, unit string) string {
 	return s.Prefix() + ".spent." + profile + "." + period + "." + unit
 }
 
-// Heartbeat is where runners tell one another that they are live: agent.runner.heartbeat.
+// Heartbeat returns the subject of the runners' heartbeats: agent.runner.heartbeat.
 func (s Subjects) Heartbeat() string { return s.Prefix() + ".runner.heartbeat" }
 
-// Probe is where a runner is asked whether it has a connection: agent.runner.probe.<runner>.
+// Probe returns the subject by which runners test whether a runner still has a connection: agent.runner.probe.<runner>.
 func (s Subjects) Probe(runner string) string { return s.Prefix() + ".runner.probe." + runner }
 
-// Attempt is the counter of how often runners have begun a message of the inbox and were lost:
+// Attempt returns the subject of the counter of runners that were lost while they worked on a message of the inbox:
 // agent.attempt.<sequence>.
 func (s Subjects) Attempt(seq uint64) string { return fmt.Sprintf("%s.attempt.%d", s.Prefix(), seq) }
 
-// Dead is where what could not be processed goes: agent.dead.<stream>.<session>. What has no legal session id goes to
-// the session token "_".
+// Dead returns the subject of dead letters: agent.dead.<stream>.<session>. For a message without a legal session id the
+// session token is "_".
 func (s Subjects) Dead(stream, session string) string {
 	return s.Prefix() + ".dead." + stream + "." + session
 }
 
 // ParseCommand returns session and kind of a command's subject, as published or as stored with its partition
-// (agent.cmd.<partition>.<session>.<kind>). The kind need not be known; an illegal session id gives an error wrapping
-// [ErrSubject] together with the kind.
+// (agent.cmd.<partition>.<session>.<kind>; of a timer that was due: agent.cmd.<partition>.<session>.timer.<name>). The
+// kind need not be known; an illegal session id gives an error wrapping [ErrSubject] together with the kind.
 func (s Subjects) ParseCommand(subject string) (session string, kind CommandKind, err error) {
 	rest, ok := strings.CutPrefix(subject, s.Prefix()+".cmd.")
 	if !ok {
 		return "", "", fmt.Errorf("%w: %q is not below %s.cmd", ErrSubject, subject, s.Prefix())
 	}
 	tokens := strings.Split(rest, ".")
-	if len(tokens) == 3 {
+	switch {
+	case len(tokens) == 3:
 		tokens = tokens[1:]
+	case len(tokens) == 4 && tokens[2] == string(CommandTimer):
+		tokens = tokens[1:3]
 	}
 	if len(tokens) != 2 {
 		return "", "", fmt.Errorf("%w: %q is not %s.cmd.<session>.<kind>", ErrSubject, subject, s.Prefix())

@@ -111,7 +111,9 @@ func TestParseCommandSubject(t *testing.T) {
 	}{
 		{"agent.cmd.s1.prompt", "s1", "prompt", true},
 		{"agent.cmd.41.s1.prompt", "s1", "prompt", true}, // as stored
-		{"agent.cmd.s1.dance", "s1", "dance", true},      // whether it is known is not the grammar's business
+		{"agent.cmd.41.s1.timer.deadline-x", "s1", "timer", true},
+		{"agent.cmd.41.s1.prompt.deadline-x", "", "", false},
+		{"agent.cmd.s1.dance", "s1", "dance", true}, // whether it is known is not the grammar's business
 		{"agent.cmd.s 1.prompt", "", "prompt", false},
 		{"agent.cmd.*.prompt", "", "prompt", false},
 		{"agent.cmd." + strings.Repeat("s", 65) + ".prompt", "", "prompt", false},

@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// ExecutionMode says whether tool calls of one batch may overlap.
+// ExecutionMode is whether tool calls of one batch may run at the same time.
 type ExecutionMode string
 
-// The execution modes; the zero value leaves the choice to the run's setting.
+// The execution modes. The zero value is the setting of the run.
 const (
 	ExecuteParallel   ExecutionMode = "parallel"
 	ExecuteSequential ExecutionMode = "sequential"
 )
 
-// Effect is a tool's effect class: what may be done with a call whose worker died (docs/protocol.md).
+// Effect is a tool's effect class: it decides whether a call is executed again after its worker died
+// (docs/protocol.md).
 type Effect string
 
 // The effect classes. The zero value counts as [EffectUnsafe].
@@ -29,14 +30,18 @@ const (
 // Repeatable reports whether a call of this class may be executed again.
 func (e Effect) Repeatable() bool { return e == EffectReadOnly || e == EffectIdempotent }
 
-// ToolDefinition describes a tool to the runner, the model and people. Parameters is its JSON Schema; absent
-// means any object. TimeoutMs is the longest a call may take in milliseconds, 0 leaves it to the runner. MaxResultBytes
-// is the longest answer, as JSON; 0 leaves it to the worker. Scopes are what a session must have been granted to call
-// it. ArgumentRewrites are applied to a model's arguments, in order, before they are checked against Parameters.
+// ToolDefinition describes a tool to the runner, the model and people. Parameters is its JSON Schema; if absent, any
+// object is valid. TimeoutMs is the time limit of a call in milliseconds; 0 is the runner's default. MaxResultBytes is
+// the size of the largest result, as JSON; 0 is the worker's default. Scopes are those that a session must have been
+// granted to call the tool. ArgumentRewrites are applied to a model's arguments, in order, before they are validated by
+// Parameters.
 //
-// Version tells definitions of one tool apart that are served side by side, and Workspace is where its workers work:
-// calls go to workers that announce the same of both ([ToolQueue]). Channel says that the workspace is a client: the
-// sessions whose prompts name it as their channel may have the tool ([Binding]).
+// Version distinguishes definitions of one tool that are served at the same time, and Workspace is that of its workers:
+// calls go to workers that announce the same version and workspace ([ToolQueue]). Channel is true if the workspace is a
+// client, which has the tool for the sessions whose prompts name it as their channel ([Binding]).
+//
+// Revision identifies this definition to a worker whose tools change while it serves them. Every call carries it, so
+// that the worker does not execute a call of another definition.
 type ToolDefinition struct {
 	Name          string          `json:"name"`
 	Version       string          `json:"version,omitempty"`
@@ -53,21 +58,22 @@ type ToolDefinition struct {
 	MaxResultBytes   int64             `json:"maxResultBytes,omitempty"`
 	Annotations      *ToolAnnotations  `json:"annotations,omitempty"`
 	ArgumentRewrites []ArgumentRewrite `json:"argumentRewrites,omitempty"`
+	Revision         string            `json:"revision,omitempty"`
 }
 
-// ToolResult is what a tool answers. Terminate asks the run to end without another model call; it does so only if every
-// result of the batch asks, so that one tool of several cannot keep the others' results from the model. Details is any
-// JSON, kept byte for byte.
+// ToolResult is the result of a tool. Terminate requests the end of the run without another model call. The run ends
+// only if all results of the batch request it, so that one tool cannot keep the results of the others from the model.
+// Details is any JSON, kept byte for byte.
 type ToolResult struct {
 	Content   Contents        `json:"content"`
 	Details   json.RawMessage `json:"details,omitempty"`
 	Terminate bool            `json:"terminate,omitempty"`
 }
 
-// TextResult is a result of one text block.
+// TextResult returns a result with one text block.
 func TextResult(text string) ToolResult { return ToolResult{Content: Contents{Text{Text: text}}} }
 
-// ErrorResult is the result that stands for an error: its text and empty details, as pi has it.
+// ErrorResult returns the result for an error: its text and empty details, as pi has it.
 func ErrorResult(text string) ToolResult {
 	return ToolResult{Content: Contents{Text{Text: text}}, Details: json.RawMessage("{}")}
 }
@@ -79,7 +85,7 @@ type CallKey string
 // NewCallKey returns the key of the call whose tool_execution_start has the given sequence.
 func NewCallKey(seq uint64) CallKey { return CallKey(fmt.Sprintf("c%d", seq)) }
 
-// Seq is the sequence of the call's tool_execution_start, 0 for what is no key.
+// Seq returns the sequence of the call's tool_execution_start; 0 for a string that is not a key.
 func (k CallKey) Seq() uint64 {
 	digits, ok := strings.CutPrefix(string(k), "c")
 	if !ok {
@@ -89,10 +95,10 @@ func (k CallKey) Seq() uint64 {
 	return seq
 }
 
-// ToolRequest is the message that asks a worker to execute a call. Its idempotency key is the same however
-// often it is delivered. Arguments are the validated ones. Version and Workspace are those of the definition
-// that the run began with. TraceParent carries the W3C trace context. ReplyTo is where the answer goes if whoever asks
-// is no session and has no inbox; see [Subjects.CheckReply]. Nonce is that of the call's [ToolExecutionStart].
+// ToolRequest requests a worker to execute a call. Its idempotency key is the same in every delivery. Arguments are the
+// validated ones. Version, Workspace and Revision are those of the tool's definition when the run started. TraceParent
+// carries the W3C trace context. ReplyTo is the subject for the answer if the caller is not a session and so has no
+// inbox; see [Subjects.CheckReply]. Nonce is that of the call's [ToolExecutionStart].
 type ToolRequest struct {
 	Session     string          `json:"session"`
 	RunID       string          `json:"runId"`
@@ -109,10 +115,11 @@ type ToolRequest struct {
 	TraceParent string          `json:"traceparent,omitempty"`
 	ReplyTo     string          `json:"replyTo,omitempty"`
 	Nonce       string          `json:"nonce,omitempty"`
+	Revision    string          `json:"revision,omitempty"`
 }
 
-// IdempotencyKey is Session/Call/Nonce: the same for every delivery of the request, and no other call's, even if the
-// session was deleted and its id is used again. Without a nonce it is Session/Call.
+// IdempotencyKey returns Session/Call/Nonce. It is the same for every delivery of the request, and no other call has
+// it, even if the session was deleted and its id is used again. Without a nonce it is Session/Call.
 func (r ToolRequest) IdempotencyKey() string {
 	key := r.Session + "/" + string(r.Call)
 	if r.Nonce != "" {
@@ -121,9 +128,9 @@ func (r ToolRequest) IdempotencyKey() string {
 	return key
 }
 
-// ToolResponse is the one answer to a [ToolRequest]: the data of a tool_result command in the session's inbox.
-// DurationMs is how long the tool ran. Worker names who answers. Nonce is the request's: an answer with another one is
-// that of another call, such as one of a session of the same id that was deleted.
+// ToolResponse is the answer to a [ToolRequest], exactly one: the data of a tool_result command in the session's inbox.
+// DurationMs is how long the tool ran. Worker names the worker. Nonce is that of the request: a response with another
+// nonce belongs to another call, such as one of a deleted session with the same id.
 type ToolResponse struct {
 	Call       CallKey    `json:"call"`
 	ToolCallID string     `json:"toolCallId"`
@@ -135,22 +142,22 @@ type ToolResponse struct {
 	Nonce      string     `json:"nonce,omitempty"`
 }
 
-// ToolAnnouncement is a worker's entry in the bucket agent_tools, under the key <queue>.<worker>. It lives as long as
-// the worker renews it.
+// ToolAnnouncement is a worker's entry in the bucket agent_tools, under the key <queue>.<worker>. It expires unless the
+// worker renews it.
 type ToolAnnouncement struct {
 	ToolDefinition
 	Worker string `json:"worker"`
 	Since  string `json:"since"` // RFC 3339
 }
 
-// AnnouncementKey is the key of the announcement by a worker of the tool with the queue of that name
+// AnnouncementKey returns the key of a worker's announcement of a tool. queue is the name of the tool's queue
 // ([ToolQueue.Name]).
 func AnnouncementKey(queue, worker string) string { return queue + "." + worker }
 
 // ParseAnnouncementKey returns the queue's name and the worker of an announcement's key.
 func ParseAnnouncementKey(key string) (queue, worker string, ok bool) { return strings.Cut(key, ".") }
 
-// StoreMark is the file by which a directory is known for the store of a runner's own NATS server: all sessions are in
-// it, and the token of the console. The server makes it when it opens the directory, and locks it; it stays. Tools deny
-// what is in a directory that has it.
+// StoreMark is the file that marks a directory as the store of a runner's own NATS server, which has all sessions and
+// the token of the console. The server creates and locks the file when it opens the directory, and leaves it there.
+// Tools deny access to a directory with this file.
 const StoreMark = "loopbus.lock"

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// TextOutcomeUnknown is the result of a call that was lost with its worker and must not be repeated.
+// TextOutcomeUnknown is the result of a call whose worker was lost and that must not be executed again.
 const TextOutcomeUnknown = "The outcome of this call is unknown: the worker that ran it was lost before it answered. " +
 	"It was not run again because the tool is not safe to repeat. Check what happened before calling it again."
 
-// ToolAnswer is a [ToolResponse] as it is sent to the session's inbox: with the id of the command it is.
+// ToolAnswer is a [ToolResponse] as it is sent to the session's inbox: with the id of its command.
 type ToolAnswer struct {
 	ID string `json:"id,omitempty"`
 	ToolResponse
 }
 
-// Answer is the answer to the request by the worker of that name, after the tool ran for so long. Its id is the same
-// whichever worker answers: a session takes one.
+// Answer returns the answer of a worker to the request, after the tool ran for the duration took. Its id is the same
+// for every worker, so that a session accepts one answer.
 func (r ToolRequest) Answer(worker string, result ToolResult, isError bool, took time.Duration) ToolAnswer {
 	return ToolAnswer{"result/" + string(r.Call), ToolResponse{
 		Call: r.Call, ToolCallID: r.ToolCallID, ToolName: r.ToolName, Result: result, IsError: isError,
@@ -25,8 +25,8 @@ func (r ToolRequest) Answer(worker string, result ToolResult, isError bool, took
 	}}
 }
 
-// AnswerMsgID is the Nats-Msg-Id of the answer: stored twice within the stream's duplicate window, it is there once.
-// Without a nonce it is another one at each call, so that nobody can take it beforehand.
+// AnswerMsgID returns the Nats-Msg-Id of the answer: published twice within the stream's duplicate window, the answer
+// is stored once. Without a nonce every call returns another id, so that nobody can guess it and publish it beforehand.
 func (r ToolRequest) AnswerMsgID() string {
 	id := r.IdempotencyKey() + "/result"
 	if r.Nonce == "" {
@@ -35,8 +35,7 @@ func (r ToolRequest) AnswerMsgID() string {
 	return id
 }
 
-// ParseToolRequest reads a request and validates it by its schema. An error is a [*ValidationError] or says why it is
-// no JSON.
+// ParseToolRequest validates and decodes a request. An error is a [*ValidationError] or the reason why it is not JSON.
 func ParseToolRequest(payload []byte) (r ToolRequest, err error) {
 	if r, ok := canonicalRequest(payload); ok {
 		return r, nil

@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// queueSeparator parts the members of a queue's name. No name has it, so that no two queues share one; consumers,
-// subjects and the keys of buckets may.
+// queueSeparator separates the members of a queue's name. No member contains it, so no two queues have the same name.
+// Consumers, subjects and the keys of buckets may contain it.
 const queueSeparator = "="
 
-// ToolQueue says which workers a call is for: those that announce the tool in that version and that workspace. Tool is
-// required; an empty version or workspace is one of its own, and not any.
+// ToolQueue selects the workers for a call: those that announce the tool with that version and that workspace. Tool is
+// required. An empty version or workspace matches only an empty one.
 type ToolQueue struct {
 	Tool      string
 	Version   string
 	Workspace string
 }
 
-// Queue is where calls of the tool as it is defined here wait.
+// Queue returns the queue of the tool's calls.
 func (d ToolDefinition) Queue() ToolQueue { return ToolQueue{d.Name, d.Version, d.Workspace} }
 
-// Queue is where the call waits.
+// Queue returns the queue of the call.
 func (r ToolRequest) Queue() ToolQueue { return ToolQueue{r.ToolName, r.Version, r.Workspace} }
 
-// Name is the queue's name: <tool>, <tool>=<version>, <tool>=<version>=<workspace> or <tool>==<workspace>. It is the
-// token of the tool in subjects, and what the consumer that the workers share is called.
+// Name returns the queue's name: <tool>, <tool>=<version>, <tool>=<version>=<workspace> or <tool>==<workspace>. It is
+// the token of the tool in subjects, and the name of the consumer that the workers share.
 func (q ToolQueue) Name() string {
 	switch {
 	case q.Workspace != "":
@@ -37,8 +37,8 @@ func (q ToolQueue) Name() string {
 	return q.Tool
 }
 
-// ParseToolQueue reads a queue's name. It refuses what [ToolQueue.Name] cannot give from legal tokens, with an error
-// that wraps [ErrSubject].
+// ParseToolQueue parses a queue's name. It refuses names that [ToolQueue.Name] cannot return for legal tokens, with an
+// error that wraps [ErrSubject].
 func ParseToolQueue(name string) (q ToolQueue, err error) {
 	tokens := strings.Split(name, queueSeparator)
 	if len(tokens) > 3 {
@@ -57,8 +57,8 @@ func ParseToolQueue(name string) (q ToolQueue, err error) {
 	return q, nil
 }
 
-// Check returns nil if tool, version and workspace are legal tokens, where they are given; otherwise an error that
-// wraps [ErrSubject].
+// Check returns nil if tool, version and workspace are legal tokens, version and workspace only if they are set;
+// otherwise an error that wraps [ErrSubject].
 func (q ToolQueue) Check() error {
 	errs := []error{CheckToken("tool", q.Tool)}
 	if q.Version != "" {
@@ -70,7 +70,7 @@ func (q ToolQueue) Check() error {
 	return errors.Join(errs...)
 }
 
-// String names the queue for people: bash, bash version 2, bash version 2 in workspace w.
+// String describes the queue for people: bash, bash version 2, bash version 2 in workspace w.
 func (q ToolQueue) String() string {
 	text := q.Tool
 	if q.Version != "" {
@@ -89,7 +89,7 @@ func (q ToolQueue) Compare(o ToolQueue) int {
 }
 
 // CompareToolVersions orders versions of a tool, as [cmp.Compare] does: no version is the lowest, and numbers in them
-// count as numbers, so that 10 is above 9.
+// compare as numbers, so that 10 is above 9.
 func CompareToolVersions(a, b string) int {
 	for a != "" && b != "" {
 		x, restA := versionPart(a)
@@ -108,7 +108,7 @@ func CompareToolVersions(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// versionPart cuts off the digits at the beginning of a version, or what is before the first digit.
+// versionPart splits off the digits at the beginning of a version, or what is before the first digit.
 func versionPart(v string) (part, rest string) {
 	n := 1
 	for n < len(v) && isDigit(v[n]) == isDigit(v[0]) {

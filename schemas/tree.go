@@ -2,14 +2,15 @@ package schemas
 
 import "encoding/json"
 
-// The entries of a session form a tree: each new one is a child of the leaf and becomes the leaf. What a model is shown
-// is the path from the root to the leaf. An entry is a message, with the message's id, or one of the entries below and
-// summaries, whose id is "e" and the sequence of its event.
+// The entries of a session form a tree: each new entry is a child of the leaf and becomes the leaf. A model gets the
+// path from the root to the leaf. The id of an entry that is a message is the message's id. The id of any other entry
+// is "e" and the sequence of its event.
 
-// Navigate moves the leaf: to the entry TargetID, or, where that is a user's message or a custom_message, to its
-// parent, with its text in the outcome, to be written anew. With Summarize a model sums up what is left behind, which
-// is then an entry below the new leaf; CustomInstructions are added to its instructions, or, with ReplaceInstructions,
-// said in its place. Label is put on the summary, or, without one, on the target.
+// Navigate moves the leaf to the entry TargetID. If that is a user's message or a custom_message, the leaf moves to its
+// parent, and the outcome has the text of the message, for the user to edit. If Summarize is set, a model summarizes
+// the entries that are left behind, and the summary is an entry below the new leaf. CustomInstructions are added to the
+// model's instructions; with ReplaceInstructions they replace them. Label is that of the summary, or, without one, of
+// the target.
 type Navigate struct {
 	TargetID            string `json:"targetId"`
 	Summarize           bool   `json:"summarize,omitempty"`
@@ -18,26 +19,25 @@ type Navigate struct {
 	Label               string `json:"label,omitempty"`
 }
 
-// Label is the command and the event that put a label on an entry; an empty one takes it off.
+// Label is the command and the event that label an entry; an empty label removes it.
 type Label struct {
 	TargetID string `json:"targetId"`
 	Label    string `json:"label,omitempty"`
 }
 
-// Name is the command name and the event session_info: they name the session, for people; an empty one takes the name
-// away.
+// Name is the command name and the event session_info: they name the session, for people; an empty name removes it.
 type Name struct {
 	Name string `json:"name"`
 }
 
-// Custom is the command and the event that add an entry of an application's own, which no model is shown.
+// Custom is the command and the event that add an entry of an application. Models never see it.
 type Custom struct {
 	CustomType string          `json:"customType"`
 	Data       json.RawMessage `json:"data,omitempty"`
 }
 
-// AddMessage is the command and the event custom_message, which add a message of an application's own. A model is shown
-// it as a user's, and no run begins. Display says that people are to be shown it too.
+// AddMessage is the command and the event custom_message, which add a message of an application. Models see it as a
+// user's message. It starts no run. Display is whether to show it to people too.
 type AddMessage struct {
 	CustomType string          `json:"customType"`
 	Content    Contents        `json:"content"`
@@ -45,10 +45,10 @@ type AddMessage struct {
 	Details    json.RawMessage `json:"details,omitempty"`
 }
 
-// Leaf says that the leaf was moved from OldLeafID to LeafID, the root where that is empty, because somebody went to
-// the entry TargetID. Text is that of the target where it is to be written anew. Of the path as it was, what comes up
-// to the entry Keep stays, nothing where that is empty; behind it come Entries, which a state does not have any more
-// because they were on another branch. Summary, if any, is an entry below LeafID, and the leaf.
+// Leaf is the event of a leaf that a navigate to the entry TargetID moved from OldLeafID to LeafID, which is the root
+// if empty. Text is that of the target if it is a message for the user to edit. The new path consists of the old one up
+// to the entry Keep, or of none of it if Keep is empty, and of Entries, which were on another branch and so are not
+// part of the state. Summary, if any, is an entry below LeafID and becomes the leaf.
 type Leaf struct {
 	TargetID  string         `json:"targetId"`
 	LeafID    string         `json:"leafId"`
@@ -59,14 +59,14 @@ type Leaf struct {
 	Text      string         `json:"text,omitempty"`
 }
 
-// TreeMessage is an entry of a path and the message that it is there.
+// TreeMessage is an entry of a path with its message.
 type TreeMessage struct {
 	ID      string     `json:"id"`
 	Message AnyMessage `json:"message"`
 }
 
-// BranchSummary is what is known of the branch that was left. FromID is where the summary was put, "root" for the root.
-// FromHook says that a service has written it.
+// BranchSummary is the summary of a branch that was left. FromID is its parent, "root" for the root. FromHook is true
+// if a service has written it.
 type BranchSummary struct {
 	FromID   string     `json:"fromId"`
 	Summary  string     `json:"summary"`
@@ -74,7 +74,7 @@ type BranchSummary struct {
 	FromHook bool       `json:"fromHook,omitempty"`
 }
 
-// FileLists are the files that the calls of a conversation have read, and those that they have changed.
+// FileLists are the files that the tool calls of a conversation have read, and those that they have changed.
 type FileLists struct {
 	ReadFiles     []string `json:"readFiles"`
 	ModifiedFiles []string `json:"modifiedFiles"`

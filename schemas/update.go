@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Update is a live delta. It belongs to the event with sequence Event (a message_start or tool_execution_start) and is
-// the Nth of it, from 1. It is not part of the log.
+// Update is a live delta. It belongs to the event with the sequence Event (a message_start or tool_execution_start) and
+// is its Nth, from 1. It is not part of the log.
 type Update struct {
 	Session string
 	Event   uint64
@@ -19,7 +19,7 @@ type Update struct {
 	Data    UpdateData
 }
 
-// ID is <session>/<event>.<n>, the id of the CloudEvent.
+// ID returns <session>/<event>.<n>, the id of the CloudEvent.
 func (u Update) ID() string { return fmt.Sprintf("%s/%d.%d", u.Session, u.Event, u.N) }
 
 // UpdateData is the payload of an update: a *[MessageUpdate] or *[ToolExecutionUpdate].
@@ -27,14 +27,14 @@ type UpdateData interface {
 	EventType() EventType
 }
 
-// MessageUpdate is what a model said since the update before, oldest first. Neighbouring deltas of one block are
-// joined, so that a message's updates come to the length of the message.
+// MessageUpdate has the pieces of a model's reply since the last update, oldest first. Consecutive deltas of one block
+// are joined. All updates of a message together are about as long as the message.
 type MessageUpdate struct {
 	MessageID              string        `json:"messageId"`
 	AssistantMessageEvents []StreamEvent `json:"assistantMessageEvents"`
 }
 
-// ToolExecutionUpdate is a tool's partial result. It replaces the one before.
+// ToolExecutionUpdate is a tool's partial result. It replaces the previous one.
 type ToolExecutionUpdate struct {
 	ToolCallID    string     `json:"toolCallId"`
 	ToolName      string     `json:"toolName"`
@@ -56,7 +56,7 @@ func (*MessageUpdate) EventType() EventType { return EventMessageUpdate }
 // EventType returns "tool_execution_update".
 func (*ToolExecutionUpdate) EventType() EventType { return EventToolExecutionUpdate }
 
-// DecodeUpdateData reads the payload of an update of the given type. An unknown type gives an [UnknownTypeError].
+// DecodeUpdateData decodes the payload of an update of the given type. An unknown type gives an [UnknownTypeError].
 func DecodeUpdateData(t EventType, data []byte) (UpdateData, error) {
 	var v UpdateData
 	switch t {

@@ -19,12 +19,12 @@ type Cost struct {
 	Total      float64 `json:"total"`
 }
 
-// maxCost is what one reply costs at most, in US dollars: a number that budgets can count, and of which no session has
-// so many that their sum is none.
+// maxCost is the largest cost of one reply, in US dollars: budgets can count it, and no session has so many replies
+// that the sum overflows.
 const maxCost = 1e9
 
-// Clamped returns the usage with counts that cannot be, below zero or beyond what JSON readers keep exactly, set to
-// the next that can, and so with costs: they are from zero to a billion.
+// Clamped returns the usage with impossible counts, below zero or beyond what JSON readers keep exactly, set to the
+// nearest possible one. Costs are from zero to a billion.
 func (u Usage) Clamped() Usage {
 	for _, n := range []*int64{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.TotalTokens} {
 		*n = min(max(*n, 0), maxInteger)

@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// JSON can only hold valid UTF-8: what is not is replaced when it is written. Models and tools that run in the same
-// process do not go through JSON before their words enter the state, so they have to be mended first, or the state that
-// was and the state that is replayed would differ. A model behind the bus is not checked by a schema either. What is
-// mended here an event can hold: [ValidateEvent] takes it.
+// JSON can hold only valid UTF-8: encoding replaces everything else. The output of models and tools in the same process
+// enters the state without passing through JSON. It has to be corrected before, or the live state and the replayed
+// state would differ. No schema validates the output of a model behind the bus either. [ValidateEvent] accepts
+// everything that is corrected here.
 
-// ValidReply returns the reply with everything in valid UTF-8, with arguments that an event can hold, {} in place of
-// those that are no JSON or nested too deep, with a usage that can be ([Usage.Clamped]), with text in place of blocks
-// that no reply may have, and with a stop reason of ours; the same reply if nothing is to be mended.
+// ValidReply returns the reply in a form that an event can hold: everything in valid UTF-8; {} in place of arguments
+// that are not JSON or nested too deep; a possible usage ([Usage.Clamped]); text in place of blocks that no reply may
+// have; and a known stop reason. It returns the same reply if nothing has to change.
 func ValidReply(m *AssistantMessage) *AssistantMessage {
 	content := validContents(m.Content, replyBlock)
 	reason, at := validReason(m), min(max(m.Timestamp, 0), maxInteger)
@@ -34,7 +34,7 @@ func ValidReply(m *AssistantMessage) *AssistantMessage {
 	return &mended
 }
 
-// validReason is the stop reason of a reply; of one whose reason nobody knows it is what the loop makes of it.
+// validReason returns the stop reason of a reply. For an unknown one it returns what the loop would make of it.
 func validReason(m *AssistantMessage) StopReason {
 	switch m.StopReason {
 	case StopStop, StopLength, StopToolUse, StopError, StopAborted:
@@ -46,8 +46,8 @@ func validReason(m *AssistantMessage) StopReason {
 	return StopStop
 }
 
-// ValidResult returns the result with everything in valid UTF-8, without details that are no JSON or nested deeper than
-// an event can hold, and with text in place of blocks that no result may have.
+// ValidResult returns the result in a form that an event can hold: everything in valid UTF-8; without details that are
+// not JSON or nested too deep; and text in place of blocks that no result may have.
 func ValidResult(r ToolResult) ToolResult {
 	if content := validContents(r.Content, resultBlock); content != nil {
 		r.Content = content
@@ -85,10 +85,10 @@ func resultBlock(c Content) bool {
 	return false
 }
 
-// textNoBlock stands for a block that cannot be where it is.
+// textNoBlock replaces a block that is not allowed.
 const textNoBlock = "[left out: content that cannot be here, or a picture that is none]"
 
-// validContents returns the mended blocks, or nil if there is nothing to mend.
+// validContents returns the corrected blocks, or nil if none has to change.
 func validContents(cs Contents, may func(Content) bool) Contents {
 	var mended Contents
 	for i, c := range cs {

@@ -14,17 +14,17 @@ import (
 // maxProblems bounds how many problems a [ValidationError] names.
 const maxProblems = 8
 
-// What is checked against a schema has bounds: the library looks at everything and remembers each mistake, so that a
-// list of mistakes would take three hundred times its size. An event may be larger, which a runner has made.
+// Limits of payloads that a schema validates. The library visits every value and records each mistake, so that a list
+// of mistakes would take three hundred times its size. Events may be larger, because runners make them.
 const (
-	maxValues = 1 << 19 // JSON values and lists; what fits a message of a server has less
+	maxValues = 1 << 19 // JSON values and lists; more than fit into a NATS message
 	maxItems  = 10_000  // items of lists that the schema describes: messages, blocks, images, ...
 )
 
-// ValidationError says that a payload does not keep to its schema. Problems are at most eight, sorted, each "path:
-// message" with a JSON Pointer as path, or "payload" for the whole; they name members and limits, never content.
+// ValidationError is the error of a payload that does not match its schema. Problems are at most eight, sorted, each
+// "path: message" with a JSON Pointer as path, or "payload" for the whole. They name members and limits, never content.
 type ValidationError struct {
-	What     string // what was read: "command prompt", "event agent_end", ...
+	What     string // what was validated: "command prompt", "event agent_end", ...
 	Problems []string
 }
 
@@ -33,8 +33,8 @@ func (e *ValidationError) Error() string {
 	return "schemas: " + e.What + ": " + strings.Join(e.Problems, "; ")
 }
 
-// ValidateCommand holds the JSON payload of a command against its schema. It returns nil, a [*ValidationError], or an
-// [*UnknownTypeError] for a kind that is none of this package's.
+// ValidateCommand validates the JSON payload of a command by its schema. It returns nil, a [*ValidationError], or an
+// [*UnknownTypeError] for an unknown kind.
 func ValidateCommand(kind CommandKind, payload []byte) error {
 	if !KnownCommand(kind) {
 		return &UnknownTypeError{What: "command", Type: string(kind)}
@@ -42,8 +42,8 @@ func ValidateCommand(kind CommandKind, payload []byte) error {
 	return validate("command "+string(kind), SchemaName{"commands", string(kind)}, payload)
 }
 
-// ValidateEvent holds the payload of a durable event against its schema. It returns nil, a [*ValidationError], or an
-// [*UnknownTypeError] for a type that no log may hold.
+// ValidateEvent validates the payload of a durable event by its schema. It returns nil, a [*ValidationError], or an
+// [*UnknownTypeError] for a type that a log cannot have.
 func ValidateEvent(t EventType, payload []byte) error {
 	if eventTypes[t] == nil {
 		return &UnknownTypeError{What: "event", Type: string(t)}
@@ -51,7 +51,7 @@ func ValidateEvent(t EventType, payload []byte) error {
 	return validate("event "+string(t), SchemaName{"events", string(t)}, payload)
 }
 
-// ValidateUpdate holds the payload of an update against its schema. It returns nil, a [*ValidationError], or an
+// ValidateUpdate validates the payload of an update by its schema. It returns nil, a [*ValidationError], or an
 // [*UnknownTypeError] for a type that is not live.
 func ValidateUpdate(t EventType, payload []byte) error {
 	if t != EventMessageUpdate && t != EventToolExecutionUpdate {
@@ -60,7 +60,7 @@ func ValidateUpdate(t EventType, payload []byte) error {
 	return validate("update "+string(t), SchemaName{"updates", string(t)}, payload)
 }
 
-// ValidateToolRequest holds the JSON of a [ToolRequest] against its schema. It returns nil or a [*ValidationError].
+// ValidateToolRequest validates the JSON of a [ToolRequest] by its schema. It returns nil or a [*ValidationError].
 func ValidateToolRequest(payload []byte) error {
 	if _, ok := canonicalRequest(payload); ok {
 		return nil
@@ -68,23 +68,23 @@ func ValidateToolRequest(payload []byte) error {
 	return validate("tool request", SchemaName{"tools", "tool_request"}, payload)
 }
 
-// ValidateToolAnnouncement holds the JSON of a [ToolAnnouncement] against its schema. It returns nil or a
+// ValidateToolAnnouncement validates the JSON of a [ToolAnnouncement] by its schema. It returns nil or a
 // [*ValidationError].
 func ValidateToolAnnouncement(payload []byte) error {
 	return validate("tool announcement", SchemaName{"tools", "tool_announcement"}, payload)
 }
 
-// ValidateMessage holds the JSON of a [Message] of any role against its schema. It returns nil or a [*ValidationError].
+// ValidateMessage validates the JSON of a [Message] of any role by its schema. It returns nil or a [*ValidationError].
 func ValidateMessage(payload []byte) error {
 	return validate("message", SchemaName{"messages", "message"}, payload)
 }
 
-// ValidateModelRequest holds the JSON of a [ModelRequest] against its schema. It returns nil or a [*ValidationError].
+// ValidateModelRequest validates the JSON of a [ModelRequest] by its schema. It returns nil or a [*ValidationError].
 func ValidateModelRequest(payload []byte) error {
 	return validate("model request", SchemaName{"models", "model_request"}, payload)
 }
 
-// ValidateModelFrame holds the JSON of a [ModelFrame] against its schema. It returns nil or a [*ValidationError].
+// ValidateModelFrame validates the JSON of a [ModelFrame] by its schema. It returns nil or a [*ValidationError].
 func ValidateModelFrame(payload []byte) error {
 	return validate("model frame", SchemaName{"models", "model_frame"}, payload)
 }
@@ -94,7 +94,7 @@ func validate(what string, name SchemaName, payload []byte) error {
 	return err
 }
 
-// validated returns the decoded payload where it keeps to the schema.
+// validated returns the decoded payload if it matches its schema.
 func validated(what string, name SchemaName, payload []byte) (any, error) {
 	bounded := name.Area != "events"
 	if bounded && len(payload) > maxValues && CountValues(payload) > maxValues {
@@ -122,8 +122,8 @@ func validated(what string, name SchemaName, payload []byte) (any, error) {
 	return v, nil
 }
 
-// CountValues counts the values of a JSON text, an object or a list twice, without decoding it: what it takes when it
-// is decoded is some hundred bytes for each. Of what is no JSON it returns any number.
+// CountValues counts the values of a JSON text without decoding it; objects and lists count twice. A decoded value
+// takes some hundred bytes. For a text that is not JSON the result means nothing.
 func CountValues(payload []byte) (n int) {
 	quoted := false
 	for i := 0; i < len(payload); i++ {
@@ -139,8 +139,8 @@ func CountValues(payload []byte) (n int) {
 	return n
 }
 
-// CheckValues returns nil, or a failure with the code [FailureTooLarge] that says that what has more than most JSON
-// values, as [CountValues] counts. It is for JSON of somebody else that is to be decoded.
+// CheckValues returns nil, or a failure with the code [FailureTooLarge] if payload has more than most JSON values, as
+// [CountValues] counts. It is called before JSON from outside is decoded.
 func CheckValues(what string, payload []byte, most int) error {
 	if len(payload) <= most || CountValues(payload) <= most {
 		return nil
@@ -149,11 +149,11 @@ func CheckValues(what string, payload []byte, most int) error {
 }
 
 // MaxReplyValues is how many JSON values an event of a model's reply may have, and how many the arguments of all calls
-// of a reply: a list of nothing takes a hundred times its bytes once it is decoded.
+// of a reply: a list of empty values takes a hundred times its bytes once it is decoded.
 const MaxReplyValues = 1 << 17
 
-// tooMany lists which lists of a value are longer than its schema allows, or says that there are too many items in all,
-// at the cost of a look at the items that the schema describes.
+// tooMany reports which lists of a value are longer than its schema allows, or that the value has too many items in
+// all. It looks only at items that the schema describes.
 func tooMany(schema *jsonschema.Schema, v any) []string {
 	c := &crowd{left: maxItems}
 	if !c.take([]described{{schema, true}}, v, "") {
@@ -169,13 +169,13 @@ type crowd struct {
 	problems []string
 }
 
-// described is a schema that a value may have to keep to; one that is sure has no other beside it.
+// described is a schema that may describe a value. It is sure if the value must match it.
 type described struct {
 	*jsonschema.Schema
 	sure bool
 }
 
-// take counts the items of a value that any of the schemas describes. It returns false where there are too many.
+// take counts the items of a value that any of the schemas describes. It returns false if there are too many.
 func (c *crowd) take(schemas []described, v any, at string) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -211,7 +211,7 @@ func (c *crowd) take(schemas []described, v any, at string) bool {
 	return true
 }
 
-// membersOf are those of the schemas, and of those that they refer to, that describe members of an object.
+// membersOf returns those of the schemas, and of those that they refer to, that describe members of an object.
 func membersOf(schemas []described) (of []described) {
 	for _, s := range allOf(schemas) {
 		if len(s.Properties) > 0 {
@@ -221,7 +221,7 @@ func membersOf(schemas []described) (of []described) {
 	return of
 }
 
-// memberOf are the schemas of a member, out of those that describe members.
+// memberOf returns the schemas of a member.
 func memberOf(schemas []described, name string) (of []described) {
 	for _, s := range schemas {
 		if inner := s.Properties[name]; inner != nil {
@@ -236,7 +236,7 @@ func (d described) number() bool {
 	return slices.Contains(d.Types, "number") || slices.Contains(d.Types, "integer")
 }
 
-// itemsOf are the schemas of the items of a list.
+// itemsOf returns the schemas of the items of a list.
 func itemsOf(schemas []described) (of []described) {
 	for _, s := range allOf(schemas) {
 		if s.Items2020 != nil {
@@ -246,7 +246,7 @@ func itemsOf(schemas []described) (of []described) {
 	return of
 }
 
-// allOf are schemas and those that they refer to.
+// allOf returns the schemas and those that they refer to.
 func allOf(schemas []described) []described {
 	add := func(sure bool, more ...*jsonschema.Schema) {
 		for _, m := range more {
@@ -267,8 +267,8 @@ func allOf(schemas []described) []described {
 	return schemas
 }
 
-// problems lists the leaves of a validation error. The library goes through members in random order, so they are
-// sorted before they are cut off.
+// problems lists the leaves of a validation error. The library visits members in random order, so they are sorted
+// before the list is cut.
 func problems(err error) []string {
 	var root *jsonschema.ValidationError
 	if !errors.As(err, &root) {
@@ -297,7 +297,7 @@ func problem(e *jsonschema.ValidationError) string {
 	path := cmp.Or(e.InstanceLocation, "payload")
 	message := e.Message
 	switch keyword := e.KeywordLocation[strings.LastIndexByte(e.KeywordLocation, '/')+1:]; keyword {
-	case "format": // here and below the library quotes the value
+	case "format": // here and below: the library quotes the value
 		message = "not in the required format"
 	case "minimum":
 		message = "less than the minimum"

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// writtenObject reads JSON that is written as we write it: members in our order, each once, none too many, no white
-// space between them, none that may be left out and says nothing. The first thing that is otherwise makes it not ok,
-// and what was read is worth nothing.
+// writtenObject parses JSON in the exact form that this package writes: members in our order, each once, no unknown
+// ones, no white space between them, and no optional member with its zero value. At the first difference ok becomes
+// false, and the values parsed so far must not be used.
 type writtenObject struct {
 	jsonScanner
 	ok    bool
@@ -20,7 +20,7 @@ func newWrittenObject(payload []byte) *writtenObject {
 	return &writtenObject{jsonScanner: jsonScanner{text: payload}, ok: utf8.Valid(payload)}
 }
 
-// want goes past the text, which has to be next.
+// want moves past the text, which has to be next.
 func (w *writtenObject) want(text string) {
 	if !w.ok || !bytes.HasPrefix(w.text[w.pos:], []byte(text)) {
 		w.ok = false
@@ -32,7 +32,7 @@ func (w *writtenObject) want(text string) {
 func (w *writtenObject) open()  { w.want("{"); w.begun = false }
 func (w *writtenObject) close() { w.want("}"); w.begun = true }
 
-// has goes past the name of a member, if it is next.
+// has moves past the name of a member, if it is next.
 func (w *writtenObject) has(name string) bool {
 	if !w.ok { // the place may be beyond the end
 		return false
@@ -52,7 +52,7 @@ func (w *writtenObject) has(name string) bool {
 	return true
 }
 
-// need goes past the name of a member, which has to be next.
+// need moves past the name of a member, which has to be next.
 func (w *writtenObject) need(name string) {
 	if !w.has(name) {
 		w.ok = false
@@ -70,7 +70,7 @@ func (w *writtenObject) raw() []byte {
 	return v
 }
 
-// stringBytes is a string. It may be part of the text.
+// stringBytes returns a string, which may be part of the text.
 func (w *writtenObject) stringBytes() []byte {
 	if !w.ok || w.pos < len(w.text) && w.text[w.pos] <= ' ' {
 		w.ok = false
@@ -83,19 +83,19 @@ func (w *writtenObject) stringBytes() []byte {
 
 func (w *writtenObject) stringValue() string { return string(w.stringBytes()) }
 
-// neededText is the value of a member that is always written.
+// neededText returns the value of a member that is always written.
 func (w *writtenObject) neededText(name string) string {
 	w.need(name)
 	return w.stringValue()
 }
 
-// neededWord is as neededText, of a member whose value is only looked at.
+// neededWord is like neededText, for a value that is only compared.
 func (w *writtenObject) neededWord(name string) []byte {
 	w.need(name)
 	return w.stringBytes()
 }
 
-// optionalText is the value of a member that is not written when it is empty.
+// optionalText returns the value of a member that is left out if it is empty.
 func (w *writtenObject) optionalText(name string) string {
 	if !w.has(name) {
 		return ""
@@ -105,7 +105,7 @@ func (w *writtenObject) optionalText(name string) string {
 	return v
 }
 
-// optionalCount is the value of a member that is not written when it is 0.
+// optionalCount returns the value of a member that is left out if it is 0.
 func (w *writtenObject) optionalCount(name string) int64 {
 	if !w.has(name) {
 		return 0
@@ -115,7 +115,7 @@ func (w *writtenObject) optionalCount(name string) int64 {
 	return n
 }
 
-// count is a whole number, not below 0.
+// count returns a whole number that is not negative.
 func (w *writtenObject) count() int64 {
 	digits := string(w.raw())
 	n, err := strconv.ParseUint(digits, 10, 64)
@@ -123,7 +123,7 @@ func (w *writtenObject) count() int64 {
 	return int64(n)
 }
 
-// money is a number, mostly 0.
+// money returns a number that is mostly 0.
 func (w *writtenObject) money() float64 {
 	digits := w.raw()
 	if string(digits) == "0" {
@@ -134,19 +134,19 @@ func (w *writtenObject) money() float64 {
 	return v
 }
 
-// flag is the value of a member.
+// flag returns a boolean.
 func (w *writtenObject) flag() bool {
 	v := string(w.raw())
 	w.ok = w.ok && (v == "true" || v == "false")
 	return v == "true"
 }
 
-// json is a value that is kept byte for byte. It is a copy.
+// json returns a copy of a value that is kept byte for byte.
 func (w *writtenObject) json() json.RawMessage {
 	v := w.raw()
 	w.ok = w.ok && strict(v)
 	return bytes.Clone(v)
 }
 
-// complete reports whether the object was as it has to be, and nothing follows it.
+// complete reports whether the object had the expected form and nothing follows it.
 func (w *writtenObject) complete() bool { return w.ok && w.pos == len(w.text) }

@@ -1,6 +1,6 @@
 package schemas
 
-// result reads a tool's result.
+// result parses a tool's result.
 func (w *writtenObject) result() (r ToolResult) {
 	w.open()
 	w.need("content")
@@ -16,7 +16,7 @@ func (w *writtenObject) result() (r ToolResult) {
 	return r
 }
 
-// contents reads a list of blocks. Images and what has a signature take the long way.
+// contents parses a list of blocks. Lists with images or signatures are left to the decoder.
 func (w *writtenObject) contents() Contents {
 	list := Contents{}
 	w.want("[")
@@ -42,7 +42,7 @@ func (w *writtenObject) contents() Contents {
 	return list
 }
 
-// toolCall reads what follows the type.
+// toolCall parses the members after the type.
 func (w *writtenObject) toolCall() ToolCall {
 	call := ToolCall{ID: w.neededText("id"), Name: w.neededText("name")}
 	w.need("arguments")
@@ -50,7 +50,7 @@ func (w *writtenObject) toolCall() ToolCall {
 	return call
 }
 
-// writtenMessage reads a message of a transcript.
+// writtenMessage parses a message of a transcript.
 func writtenMessage(raw []byte) (m Message, ok bool) {
 	w := newWrittenObject(raw)
 	m = w.message()

@@ -2,16 +2,16 @@ package sessionfile
 
 import "encoding/json"
 
-// Summary is what a compaction and a branch_summary have in common. Details is any JSON or nil; FromHook is nil if
-// nothing is said.
+// Summary is what a compaction and a branch_summary have in common. Details is any JSON or nil; FromHook is nil if it
+// is left out.
 type Summary struct {
 	Text     string
 	Details  json.RawMessage
 	FromHook *bool
 }
 
-// append hangs an entry on the leaf and writes it. Base members come first, but for custom kinds, where pi has them
-// last. An entry that cannot be written is not in the session.
+// append adds an entry below the leaf, makes it the leaf and writes it. Base members come first, except for custom
+// kinds, where pi has them last. An entry that cannot be written is not in the session.
 func (s *Session) append(kind Type, fill func(*object)) (string, error) {
 	base := newEntry(kind, newID(func(id string) bool { return s.byID[id] != nil }), s.leaf, Stamp(s.now()))
 	e := base
@@ -33,18 +33,18 @@ func (s *Session) append(kind Type, fill func(*object)) (string, error) {
 	return e.ID, nil
 }
 
-// AppendMessage hangs a message on the leaf, which is then the leaf. It returns the new entry's id, as all that append
-// do.
+// AppendMessage adds a message below the leaf and makes it the leaf. Like all Append methods it returns the new entry's
+// id.
 func (s *Session) AppendMessage(message json.RawMessage) (string, error) {
 	return s.append(TypeMessage, func(o *object) { o.add("message", message) })
 }
 
-// AppendThinkingLevel chooses the thinking level from here on.
+// AppendThinkingLevel sets the thinking level from here on.
 func (s *Session) AppendThinkingLevel(level string) (string, error) {
 	return s.append(TypeThinkingLevel, func(o *object) { o.add("thinkingLevel", level) })
 }
 
-// AppendModel chooses the model from here on.
+// AppendModel sets the model from here on.
 func (s *Session) AppendModel(m Model) (string, error) {
 	return s.append(TypeModel, func(o *object) {
 		o.add("provider", m.Provider)
@@ -52,7 +52,7 @@ func (s *Session) AppendModel(m Model) (string, error) {
 	})
 }
 
-// AppendCompaction lets a summary stand for what came before the entry firstKept.
+// AppendCompaction adds a summary that replaces the entries before firstKept in the context.
 func (s *Session) AppendCompaction(sum Summary, firstKept string, tokensBefore int64) (string, error) {
 	return s.append(TypeCompaction, func(o *object) {
 		o.add("summary", sum.Text)
@@ -69,7 +69,7 @@ func (sum Summary) add(o *object) {
 	}
 }
 
-// AppendCustom keeps an application's data in the session. Models do not see it.
+// AppendCustom adds data of an application. Models never see it.
 func (s *Session) AppendCustom(customType string, data json.RawMessage) (string, error) {
 	return s.append(TypeCustom, func(o *object) {
 		o.add("customType", customType)
@@ -77,8 +77,8 @@ func (s *Session) AppendCustom(customType string, data json.RawMessage) (string,
 	})
 }
 
-// AppendCustomMessage hangs an application's message on the leaf. Models see it as a user's. Content is a JSON text or
-// a list of blocks.
+// AppendCustomMessage adds a message of an application. Models see it as a user's message. Content is a JSON text or a
+// list of blocks.
 func (s *Session) AppendCustomMessage(customType string, content json.RawMessage, display bool,
 	details json.RawMessage) (string, error) {
 	return s.append(TypeCustomMessage, func(o *object) {
@@ -89,12 +89,12 @@ func (s *Session) AppendCustomMessage(customType string, content json.RawMessage
 	})
 }
 
-// AppendName names the session; a blank name takes the name away.
+// AppendName names the session; a blank name removes the name.
 func (s *Session) AppendName(name string) (string, error) {
 	return s.append(TypeName, func(o *object) { o.add("name", trim(name)) })
 }
 
-// AppendLabel gives an entry a label, or takes it away: nil, or a text that is empty. The error is [ErrNotFound].
+// AppendLabel labels an entry. A nil or empty label removes the label. The error is [ErrNotFound].
 func (s *Session) AppendLabel(target string, label *string) (string, error) {
 	if s.byID[target] == nil {
 		return "", entryError(target)

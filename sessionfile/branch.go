@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// ErrFork says that a session cannot be forked before an entry that is no user's message, or is not there.
+// ErrFork is the error of a fork before an entry that does not exist or is not a user's message.
 //
 //lint:ignore ST1005 the text is pi's
 var ErrFork = errors.New("Invalid entry ID for forking")
 
-// Branch moves the leaf to an entry. The move is not stored: a file that is opened has its last entry as its leaf.
+// Branch moves the leaf to an entry. The move is not stored: the leaf of an opened file is its last entry.
 func (s *Session) Branch(id string) error {
 	if s.byID[id] == nil {
 		return entryError(id)
@@ -20,10 +20,10 @@ func (s *Session) Branch(id string) error {
 	return nil
 }
 
-// Reset moves the leaf before everything: the next entry is a root.
+// Reset moves the leaf before the first entry: the next entry is a root.
 func (s *Session) Reset() { s.leaf = "" }
 
-// BranchWithSummary moves the leaf to an entry, or before everything, and hangs the summary of a branch there.
+// BranchWithSummary moves the leaf to an entry, or before the first, and adds the summary of a branch there.
 func (s *Session) BranchWithSummary(id string, sum Summary) (string, error) {
 	if id != "" && s.byID[id] == nil {
 		return "", entryError(id)
@@ -45,8 +45,8 @@ func (s *Session) BranchWithSummary(id string, sum Summary) (string, error) {
 	return made, err
 }
 
-// Target says where going to an entry leads: to the entry itself; but to the parent of a user's message or a
-// custom_message, whose text is then to be written anew. Text is nil for other entries.
+// Target returns where a navigation to an entry moves the leaf: to the entry itself, or, for a user's message or a
+// custom_message, to its parent. Text is the text of such a message, for the user to edit; nil for other entries.
 func (s *Session) Target(id string) (leaf string, text *string, err error) {
 	e := s.byID[id]
 	if e == nil {
@@ -68,7 +68,7 @@ func (s *Session) Target(id string) (leaf string, text *string, err error) {
 	return leaf, &joined, nil
 }
 
-// contentText joins the text blocks of a content, which may be a text itself.
+// contentText joins the text blocks of a content, which may itself be a text.
 func contentText(content json.RawMessage, between string) string {
 	var text string
 	if json.Unmarshal(content, &text) == nil {
@@ -87,8 +87,9 @@ func contentText(content json.RawMessage, between string) string {
 	return strings.Join(texts, between)
 }
 
-// Extract returns a new session with the path to an entry and the labels of the entries on it, in the same directory,
-// which names this one's file as its parent. Label entries are taken out of the path and made anew at its end.
+// Extract returns a new session in the same directory with the path to an entry and the labels of the entries on it.
+// Its header names this session's file as the parent. Label entries are removed from the path and added again at its
+// end.
 func (s *Session) Extract(id string) (*Session, error) {
 	path := s.Path(id)
 	if len(path) == 0 {
@@ -121,29 +122,29 @@ func (s *Session) Extract(id string) (*Session, error) {
 	return s.copy(entries)
 }
 
-// Next returns an empty session in the same directory, for the same work.
+// Next returns an empty session in the same directory, with the same working directory.
 func (s *Session) Next(id, parentSession string) *Session {
 	return New(Options{CWD: s.cwd, Dir: s.file.dir, ID: id, ParentSession: parentSession, Now: s.now})
 }
 
-// copy is a new session with these entries; it is written if a model has said something in them.
+// copy returns a new session with these entries. It is written if it has an assistant's message.
 func (s *Session) copy(entries []*Entry) (*Session, error) {
 	c := &Session{now: s.now, cwd: s.cwd}
 	c.begin(Options{CWD: s.cwd, Dir: s.file.dir, ParentSession: s.file.path}, entries)
 	return c, c.flush()
 }
 
-// Position says where a session is forked.
+// Position is where a session is forked, relative to an entry.
 type Position string
 
-// The positions: before a user's message, whose text is then to be written anew; or behind any entry.
+// The positions: before a user's message, which the user then edits, or after any entry.
 const (
 	Before Position = "before"
 	At     Position = "at"
 )
 
 // Fork returns a copy of the session up to an entry, and the text of the user's message before which it was forked, nil
-// for none. The error is [ErrFork] for an entry that is not there or no user's message.
+// if there is none. The error is [ErrFork] if the entry does not exist or is not a user's message.
 func (s *Session) Fork(id string, at Position) (*Session, *string, error) {
 	e := s.byID[id]
 	switch {

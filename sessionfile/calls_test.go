@@ -14,7 +14,7 @@ import (
 	"github.com/loopbus/loopbus/sessionfile"
 )
 
-// messages remembers how messages were given, because reading them drops members that are unknown.
+// messages keeps the original JSON of messages, because decoding drops unknown members.
 type messages struct {
 	t     *testing.T
 	given map[schemas.Message]json.RawMessage
@@ -43,7 +43,7 @@ func (m *messages) decodeAll(raws []json.RawMessage) (list []schemas.Message) {
 	return list
 }
 
-// show is the messages as they were given.
+// show returns the original JSON of the messages.
 func (m *messages) show(list []schemas.Message) []any {
 	m.t.Helper()
 	shown := []any{}
@@ -57,7 +57,7 @@ func (m *messages) show(list []schemas.Message) []any {
 	return shown
 }
 
-// entry is an entry of a file as compaction takes it.
+// entry returns an entry of a file in the form of package compaction.
 func (m *messages) entry(e *sessionfile.Entry) compaction.Entry {
 	m.t.Helper()
 	c := compaction.Entry{ID: e.ID, Kind: compaction.Kind(e.Type), FirstKept: e.Text("firstKeptEntryId")}
@@ -148,7 +148,7 @@ func (c *sessionCase) call(t *testing.T, n *normaliser) any {
 	return nil
 }
 
-// one plays one of a case's calls.
+// one plays one call of a case.
 func (c *sessionCase) one(t *testing.T, m *messages, given caseCall) any {
 	t.Helper()
 	entries := m.entries(t, c.Entries)
@@ -226,7 +226,7 @@ func (c *sessionCase) list(t *testing.T, n *normaliser) any {
 	return list
 }
 
-// lastUsage shows the usage with the members that were given.
+// lastUsage returns the last usage with its original members.
 func (c *sessionCase) lastUsage(t *testing.T, m *messages) any {
 	t.Helper()
 	entries := m.entries(t, c.Entries)
@@ -314,7 +314,7 @@ func (c *sessionCase) summarizeBranch(t *testing.T, m *messages) any {
 	return r
 }
 
-// summarizeBranch asks for the summary of a branch and takes the first of the replies.
+// summarizeBranch requests the summary of a branch and uses the first of the replies.
 func summarizeBranch(t *testing.T, entries []compaction.Entry, model caseModel, o caseOptions, replies []caseReply) (
 	string, compaction.FileLists, []any, error,
 ) {
@@ -344,7 +344,7 @@ func (r caseReply) message(t *testing.T) *schemas.AssistantMessage {
 	return a
 }
 
-// recorded is a request as the recordings have it: what is between its tags, without the wording of its instructions.
+// recorded returns a request in the form of the recordings: the text between its tags, without its instructions.
 func recorded(t *testing.T, r compaction.Request) result {
 	t.Helper()
 	v := result{"kind": string(r.Kind), "messages": 1, "maxTokens": r.MaxTokens, "apiKey": "key"}

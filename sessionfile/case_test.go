@@ -9,23 +9,23 @@ import (
 	"github.com/loopbus/loopbus/schemas/casetest"
 )
 
-// casesDir names a further directory of cases to play.
+// casesDir is the environment variable with the path of another directory of cases.
 const casesDir = "LOOPBUS_SESSION_CASES"
 
-// The recorded behaviour of pi's sessions: files, trees, compaction, summaries of branches. What is meant to differ is
-// listed in testdata/DEVIATIONS.md and played in the better form.
+// TestSessionCases plays the recorded behaviour of pi's sessions: files, trees, compaction, summaries of branches.
+// Cases that differ on purpose are listed in testdata/DEVIATIONS.md and played in their better form.
 func TestSessionCases(t *testing.T) {
 	t.Parallel()
 	playAll(t, filepath.Join("testdata", "conformance"))
 }
 
-// Cases that are not part of the repository.
+// TestSessionCasesFurther plays cases that are not part of the repository.
 func TestSessionCasesFurther(t *testing.T) {
 	t.Parallel()
 	playAll(t, casetest.Further(t, casesDir))
 }
 
-// The better forms of the cases that are meant to differ.
+// TestSessionCasesDeviations checks the better forms of the cases that differ on purpose.
 func TestSessionCasesDeviations(t *testing.T) {
 	t.Parallel()
 	listed := casetest.Deviating(t)
@@ -57,8 +57,8 @@ func playAll(t *testing.T, dir string) {
 	}
 }
 
-// better is the form in which a case that is meant to differ is played: its own in testdata/deviations; without one,
-// the file is refused if there is anything in it.
+// better returns the form in which a case that differs on purpose is played: the one in testdata/deviations, or else
+// one in which a file that is not empty is refused.
 func (c *sessionCase) better(t *testing.T) *sessionCase {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "deviations", c.number()+"-*.json"))
@@ -75,7 +75,7 @@ func (c *sessionCase) better(t *testing.T) *sessionCase {
 
 var blank = regexp.MustCompile(`\s+`)
 
-// A sessionCase is a recorded case, or one of ours of the same form. Its format is that of the recordings.
+// A sessionCase is a recorded case, or an additional one in the format of the recordings.
 type sessionCase struct {
 	Name, Why, Kind string
 
@@ -83,7 +83,7 @@ type sessionCase struct {
 	NoFinalNewline bool
 	Memory         bool
 	Steps          []step
-	// Refused says that the file is no session's and stays as it is: a form of ours.
+	// Refused is true if the file is not a session's and must stay unchanged. Recordings do not have this member.
 	Refused bool
 
 	Text               string
@@ -131,7 +131,7 @@ type caseReply struct {
 	ErrorMessage string
 }
 
-// number is what a case's name begins with.
+// number returns the number at the beginning of a case's name.
 func (c *sessionCase) number() string { return c.Name[:3] }
 
 func loadCases(t *testing.T, dir string) []*sessionCase {

@@ -8,17 +8,17 @@ type Model struct {
 	ModelID  string `json:"modelId,omitempty"`
 }
 
-// A Context is what a model is shown at a leaf, and with which settings.
+// A Context is what a model gets at a leaf, with its settings.
 type Context struct {
 	Messages      []json.RawMessage `json:"messages"`
 	ThinkingLevel string            `json:"thinkingLevel"`
 	Model         *Model            `json:"model"`
-	// IDs are the entries that the messages are of.
+	// IDs are the ids of the entries with the messages.
 	IDs []string `json:"-"`
 }
 
-// Context returns the context of a leaf. Before everything, "", it is empty; an id that is unknown stands for the last
-// entry of the file.
+// Context returns the context of a leaf. Before the first entry, "", it is empty; an unknown id means the last entry of
+// the file.
 func (s *Session) Context(leaf string) Context {
 	c := Context{Messages: []json.RawMessage{}, ThinkingLevel: "off"}
 	if leaf == "" || len(s.order) == 0 {
@@ -53,7 +53,7 @@ func (s *Session) Context(leaf string) Context {
 	return c
 }
 
-// kept are the entries from the one with this id on; none if it is not there.
+// kept returns the entries from the one with this id on; none if it is not on the path.
 func kept(path []*Entry, id string) []*Entry {
 	for i, e := range path {
 		if e.ID == id {
@@ -74,8 +74,8 @@ func (c *Context) show(path []*Entry) {
 	}
 }
 
-// Shown is the message that an entry is to the model: its own, or of a custom_message, a branch_summary and a
-// compaction the one that is made from it. It is nil for entries without a message. It must not be changed.
+// Shown returns the message of an entry as a model gets it: its own, or the one that is made of a custom_message, a
+// branch_summary or a compaction. It is nil for entries without a message. The caller must not change it.
 func (e *Entry) Shown() json.RawMessage {
 	var o object
 	take := func(role string, names ...string) json.RawMessage {

@@ -9,7 +9,7 @@ import (
 // Version is the version of files that this package writes.
 const Version = 3
 
-// A Type says what an entry is. There may be others.
+// A Type is the kind of an entry. Files may have other types than these.
 type Type string
 
 // The types of version 3.
@@ -26,17 +26,17 @@ const (
 	TypeName          Type = "session_info"
 )
 
-// An Entry is one line of a file: its header, or an entry of the tree. It is not changed once it is in a session.
+// An Entry is one line of a file: its header, or an entry of the tree. It does not change once it is in a session.
 type Entry struct {
 	Type Type
-	// ID is the entry's, or the session's. Parent is "" for a root.
+	// ID is the id of the entry, or of the session for the header. Parent is "" for a root.
 	ID, Parent string
-	// Line is the line of the file, from 1; 0 for an entry that was made.
+	// Line is the line of the file, from 1; 0 for an entry that was not read from a file.
 	Line    int
 	members object
 }
 
-// NewEntry makes an entry from JSON. The error says what is wrong with it as an entry of any version.
+// NewEntry parses an entry. It returns an error for JSON that is not an entry of any version.
 func NewEntry(text []byte) (*Entry, error) {
 	o, err := parseObject(text)
 	if err != nil {
@@ -47,7 +47,7 @@ func NewEntry(text []byte) (*Entry, error) {
 	return e, nil
 }
 
-// newEntry makes an entry of a tree, with its base members first. A parent "" is null.
+// newEntry returns an entry of a tree with its base members first. An empty parent is written as null.
 func newEntry(kind Type, id, parent, timestamp string) *Entry {
 	e := &Entry{}
 	e.members.add("type", kind)
@@ -66,7 +66,7 @@ func parentJSON(parent string) json.RawMessage {
 	return raw
 }
 
-// read takes from the members what the fields say.
+// read sets the fields from the members.
 func (e *Entry) read() {
 	kind, _ := e.members.text("type")
 	e.Type = Type(kind)
@@ -82,13 +82,13 @@ func (e *Entry) with(parent string) *Entry {
 	return c
 }
 
-// MarshalJSON writes the entry as it stands in a file.
+// MarshalJSON writes the entry as it is in a file.
 func (e *Entry) MarshalJSON() ([]byte, error) { return e.members.MarshalJSON() }
 
-// Get returns a member's JSON, nil if there is none. It must not be changed.
+// Get returns a member's JSON, nil if there is none. The caller must not change it.
 func (e *Entry) Get(name string) json.RawMessage { return e.members.get(name) }
 
-// Text returns a member that is a text, "" for anything else.
+// Text returns a member that is a text, "" for any other value.
 func (e *Entry) Text(name string) string {
 	s, _ := e.members.text(name)
 	return s
@@ -103,13 +103,13 @@ func (e *Entry) Members() []string {
 	return names
 }
 
-// Time is the entry's timestamp; ok is false if it has none that can be read.
+// Time returns the entry's timestamp; ok is false if it has no valid one.
 func (e *Entry) Time() (t time.Time, ok bool) {
 	t, err := time.Parse(time.RFC3339Nano, e.Text("timestamp"))
 	return t, err == nil
 }
 
-// Role is the role of a message entry's message, "" for any other.
+// Role returns the role of a message entry's message, "" for other entries.
 func (e *Entry) Role() string {
 	if e.Type != TypeMessage {
 		return ""
@@ -118,7 +118,7 @@ func (e *Entry) Role() string {
 	return role
 }
 
-// message is the message of a message entry.
+// message returns the message of a message entry.
 func (e *Entry) message() object {
 	o, _ := parseObject(e.Get("message"))
 	return o

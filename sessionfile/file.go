@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// ErrNoSession says that a file holds something, but no session. The file is not changed.
+// ErrNoSession is the error of a file that is not empty and has no session. The file is not changed.
 var ErrNoSession = errors.New("not a session file: its first line is not a session's header")
 
-// A file is where a session is written. Its zero value is none.
+// A file is the file of a session. Its zero value is no file.
 type file struct {
 	dir, path string
-	written   int  // lines of the session that are in it
-	open      bool // its end has no newline
+	written   int  // number of the session's lines in the file
+	open      bool // the file does not end with a newline
 }
 
-// File is the path of the session's file; "" in memory. The file may not be there yet.
+// File returns the path of the session's file; "" in memory. The file may not exist yet.
 func (s *Session) File() string { return s.file.path }
 
-// Open opens a session's file, of any version; one of an older version is rewritten. The leaf is the last entry. Lines
-// that are no entries are left out, and stay in the file unless it is rewritten. A file that is empty becomes a new
-// session's; one that holds something else is refused with [ErrNoSession].
+// Open opens a session's file, of any version; it rewrites one of an older version. The leaf is the last entry. Lines
+// that are not entries are skipped, and stay in the file unless it is rewritten. An empty file gets a new session; a
+// file with other contents is refused with [ErrNoSession].
 func Open(path string, now func() time.Time) (*Session, error) {
 	if now == nil {
 		now = time.Now
@@ -59,8 +59,7 @@ func Open(path string, now func() time.Time) (*Session, error) {
 	return s, err
 }
 
-// read reads a file's lines, none of a file that is empty. The error is [ErrNoSession] for a file that holds something
-// else.
+// read returns a file's lines, none for an empty file. The error is [ErrNoSession] for a file with other contents.
 func read(path string) (lines []*Entry, text []byte, err error) {
 	text, err = os.ReadFile(path)
 	if err != nil || len(bytes.TrimSpace(text)) == 0 {
@@ -72,22 +71,23 @@ func read(path string) (lines []*Entry, text []byte, err error) {
 	return lines, text, nil
 }
 
-// write takes an entry in and appends it to the file, with whatever was not written before; nothing before a model has
-// said something.
+// write adds an entry to the session and appends it to the file, after the entries that are not written yet. It writes
+// nothing before the first assistant's message.
 func (s *Session) write(e *Entry) error {
 	s.lines = append(s.lines, e)
-	said := s.said
-	s.said = said || e.Role() == "assistant"
+	replied := s.replied
+	s.replied = replied || e.Role() == "assistant"
 	err := s.flush()
 	if err != nil {
-		s.lines, s.said = s.lines[:len(s.lines)-1], said
+		s.lines, s.replied = s.lines[:len(s.lines)-1], replied
 	}
 	return err
 }
 
-// flush appends what is not in the file yet, once a model has said something. If that fails, the file is as it was.
+// flush appends the entries that are not in the file yet, once there is an assistant's message. If that fails it
+// restores the file.
 func (s *Session) flush() error {
-	if s.file.path == "" || !s.said {
+	if s.file.path == "" || !s.replied {
 		return nil
 	}
 	var b bytes.Buffer
@@ -115,7 +115,7 @@ func (s *Session) flush() error {
 	return nil
 }
 
-// rewrite replaces the file by the session's lines, in one step.
+// rewrite replaces the file with the session's lines, in one step.
 func (s *Session) rewrite() error {
 	mode := os.FileMode(0o600)
 	if info, err := os.Stat(s.file.path); err == nil {
@@ -142,8 +142,8 @@ func (s *Session) rewrite() error {
 	return nil
 }
 
-// ForkFrom copies all entries of a file for the work in another directory. The copy, in dir, names the file as its
-// parent; the file stays as it is.
+// ForkFrom copies all entries of a file into a new session in dir, with the working directory cwd. The copy names the
+// file as its parent; the file does not change.
 func ForkFrom(path, cwd, dir string, now func() time.Time) (*Session, error) {
 	lines, _, err := read(path)
 	if err != nil && !errors.Is(err, ErrNoSession) && !errors.Is(err, os.ErrNotExist) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// newID returns eight hexadecimal digits that are not taken yet.
+// newID returns eight hexadecimal digits that are not in use.
 func newID(taken func(id string) bool) string {
 	for {
 		var b [4]byte
@@ -32,10 +32,10 @@ func newSessionID(now time.Time) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// Stamp is a time as files have it: ISO 8601, UTC, milliseconds.
+// Stamp returns a time in the format of files: ISO 8601, UTC, milliseconds.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// fileName is the name of a new session's file.
+// fileName returns the name of a new session's file.
 func fileName(timestamp, id string) string {
 	return strings.NewReplacer(":", "-", ".", "-").Replace(timestamp) + "_" + id + ".jsonl"
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// An Info is what a list of sessions says of one.
+// An Info is a session in a list.
 type Info struct {
 	Path              string    `json:"path"`
 	ID                string    `json:"id"`
@@ -17,15 +17,15 @@ type Info struct {
 	Name              string    `json:"name,omitempty"`
 	ParentSessionPath string    `json:"parentSessionPath,omitempty"`
 	Created           time.Time `json:"created"`
-	// Modified is when somebody last said something; failing that, when the session or the file was made.
+	// Modified is the time of the last message; without one, that of the session or the file.
 	Modified     time.Time `json:"modified"`
 	MessageCount int       `json:"messageCount"`
-	// FirstMessage is what the user said first; AllMessagesText is all that user and model said.
+	// FirstMessage is the text of the user's first message, AllMessagesText that of all messages of user and model.
 	FirstMessage    string `json:"firstMessage"`
 	AllMessagesText string `json:"allMessagesText"`
 }
 
-// List tells of all sessions in a directory, the last active one first. Files that hold no session are left out.
+// List returns all sessions in a directory, latest activity first. It leaves out files without a session.
 func List(dir string) ([]Info, error) {
 	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*.jsonl"))
 	if err != nil {
@@ -45,7 +45,7 @@ func List(dir string) ([]Info, error) {
 	return list, nil
 }
 
-// escapeGlob lets a directory's name stand for itself in a pattern.
+// escapeGlob escapes a directory's name for a pattern.
 func escapeGlob(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
@@ -71,7 +71,7 @@ func infoOf(path string) (Info, bool, error) {
 	if t, ok := h.Time(); ok {
 		info.Created, info.Modified = t, t
 	}
-	var said []string
+	var texts []string
 	var active int64
 	for _, e := range lines {
 		switch e.Type {
@@ -79,15 +79,15 @@ func infoOf(path string) (Info, bool, error) {
 			info.Name = trim(e.Text("name"))
 		case TypeMessage:
 			info.MessageCount++
-			active = max(active, e.saidAt())
-			text := e.said()
+			active = max(active, e.chatTime())
+			text := e.chatText()
 			if text == "" {
 				continue
 			}
 			if info.FirstMessage == "" && e.Role() == "user" {
 				info.FirstMessage = text
 			}
-			said = append(said, text)
+			texts = append(texts, text)
 		}
 	}
 	if active > 0 {
@@ -96,20 +96,20 @@ func infoOf(path string) (Info, bool, error) {
 	if info.FirstMessage == "" {
 		info.FirstMessage = "(no messages)"
 	}
-	info.AllMessagesText = strings.Join(said, " ")
+	info.AllMessagesText = strings.Join(texts, " ")
 	return info, true, nil
 }
 
-// said is the text of a user's or a model's message.
-func (e *Entry) said() string {
+// chatText returns the text of a user's or a model's message, or "" for another entry.
+func (e *Entry) chatText() string {
 	if role := e.Role(); role != "user" && role != "assistant" {
 		return ""
 	}
 	return contentText(e.message().get("content"), " ")
 }
 
-// saidAt is when a user or a model said something, in Unix milliseconds.
-func (e *Entry) saidAt() int64 {
+// chatTime returns the time of a user's or a model's message in Unix milliseconds, or 0 for another entry.
+func (e *Entry) chatTime() int64 {
 	role, m := e.Role(), e.message()
 	if role != "user" && role != "assistant" || m.get("content") == nil {
 		return 0

@@ -5,9 +5,8 @@ import (
 	"strconv"
 )
 
-// Migrate brings the entries of a file, its header first, to version 3, in place, and reports whether anything had to
-// be done. Version 1 has no ids: each entry gets one, and the one before it as its parent. A newer version is left as
-// it is.
+// Migrate converts the entries of a file, its header first, to version 3, in place, and reports whether it changed any.
+// Version 1 has no ids: each entry gets one, and the entry before it as its parent. A newer version is not changed.
 func Migrate(entries []*Entry) bool {
 	version := versionOf(entries)
 	if version >= Version {
@@ -30,13 +29,13 @@ func Migrate(entries []*Entry) bool {
 	return true
 }
 
-// versionOf is the version that the first header names, 1 if it names none.
+// versionOf returns the version that the first header names, 1 if it names none.
 func versionOf(entries []*Entry) float64 {
 	version := 1.0
 	for _, e := range entries {
 		if e.Type == TypeSession {
 			if raw := e.Get("version"); raw != nil && string(raw) != "null" && json.Unmarshal(raw, &version) != nil {
-				return Version // not a number: as it is
+				return Version // not a number: do not migrate
 			}
 			break
 		}
@@ -61,8 +60,8 @@ func addIDs(entries []*Entry) {
 	}
 }
 
-// keepByID replaces a compaction's index of the first entry kept, which counts the header as 0, by that entry's id. An
-// entry that comes later has none yet, and nothing is kept.
+// keepByID replaces a compaction's index of the first kept entry, which counts the header as 0, with that entry's id.
+// If that entry comes later it has no id yet, and nothing is kept.
 func keepByID(e *Entry, entries []*Entry) {
 	const name = "firstKeptEntryIndex"
 	var index float64

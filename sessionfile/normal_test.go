@@ -17,7 +17,8 @@ import (
 
 var repeated = regexp.MustCompile(`\{\s*"repeat"\s*:\s*"((?:[^"\\]|\\.)*)"\s*,\s*"count"\s*:\s*(\d+)\s*\}`)
 
-// expanded replaces {"repeat": text, "count": n} by that text. Everything else stays, the order of members too.
+// expanded replaces {"repeat": text, "count": n} by n times the text. Everything else is unchanged, also the order of
+// members.
 func expanded(t *testing.T, data []byte) []byte {
 	t.Helper()
 	return repeated.ReplaceAllFunc(data, func(match []byte) []byte {
@@ -54,7 +55,7 @@ func marshal(t *testing.T, v any) []byte {
 	return raw
 }
 
-// clockStart is when cases are played: a time that no case names.
+// clockStart is the time at which cases are played. No case contains it.
 var clockStart = time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)
 
 var (
@@ -62,7 +63,7 @@ var (
 	sessionID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
 )
 
-// A normaliser takes chance out of results.
+// A normaliser replaces random ids and times in results.
 type normaliser struct {
 	dir      string
 	ids      []string
@@ -72,7 +73,7 @@ type normaliser struct {
 // made records the ids of entries that were made.
 func (n *normaliser) made(id string) { n.ids = append(n.ids, id) }
 
-// given replaces what stands for ids and directories in the input of a case.
+// given replaces the placeholders for ids and directories in the input of a case.
 func (n *normaliser) given(text string) string {
 	for i, id := range n.ids {
 		text = strings.ReplaceAll(text, fmt.Sprintf("new%05d", i+1), id)
@@ -80,7 +81,7 @@ func (n *normaliser) given(text string) string {
 	return strings.ReplaceAll(text, "{{DIR}}", n.dir)
 }
 
-// normal is a result in the form of the recordings.
+// normal returns a result in the form of the recordings.
 func (n *normaliser) normal(t *testing.T, v any) any {
 	t.Helper()
 	var plain any
@@ -123,7 +124,8 @@ func (n *normaliser) text(s string) string {
 	return s
 }
 
-// short is a text as the recordings have it: one of more than 2000 bytes by its length, its hash and its ends.
+// short returns a text in the form of the recordings: a text of more than 2000 bytes as its length, its hash and its
+// ends.
 func short(s string) any {
 	if len(s) <= 2000 {
 		return s

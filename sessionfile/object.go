@@ -19,7 +19,7 @@ type member struct {
 
 var errNoObject = errors.New("not a JSON object")
 
-// parseObject reads an object. A member that occurs twice has its last value.
+// parseObject parses an object. A repeated member has its last value.
 func parseObject(text []byte) (object, error) {
 	if !json.Valid(text) {
 		return nil, errors.New("not JSON")
@@ -50,7 +50,7 @@ func parseObject(text []byte) (object, error) {
 	return o, nil
 }
 
-// get is a member's JSON, nil if there is none.
+// get returns a member's JSON, nil if there is none.
 func (o object) get(name string) json.RawMessage {
 	for _, m := range o {
 		if m.name == name {
@@ -60,7 +60,7 @@ func (o object) get(name string) json.RawMessage {
 	return nil
 }
 
-// text is a member that is a text; ok is false for anything else.
+// text returns a member that is a text; ok is false for any other value.
 func (o object) text(name string) (s string, ok bool) {
 	raw := o.get(name)
 	if len(raw) == 0 || raw[0] != '"' {
@@ -69,7 +69,7 @@ func (o object) text(name string) (s string, ok bool) {
 	return s, json.Unmarshal(raw, &s) == nil
 }
 
-// set gives a member a value: where it stands, or at the end.
+// set sets a member in its place, or adds it at the end.
 func (o *object) set(name string, value json.RawMessage) {
 	for i := range *o {
 		if (*o)[i].name == name {
@@ -80,7 +80,7 @@ func (o *object) set(name string, value json.RawMessage) {
 	*o = append(*o, member{name, value})
 }
 
-// add appends a member with a value of Go's, but no value that is nil.
+// add appends a member with a Go value, unless that is nil.
 func (o *object) add(name string, value any) {
 	switch v := value.(type) {
 	case nil:
@@ -119,7 +119,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// line is the object on one line.
+// line returns the object on one line.
 func (o object) line() []byte {
 	raw, _ := o.MarshalJSON()
 	var b bytes.Buffer

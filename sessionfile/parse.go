@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// A Problem is a line that is no entry, and why.
+// A Problem is a line that is not an entry, and the reason.
 type Problem struct {
 	Line   int
 	Reason string
 }
 
-// Error says line and reason.
+// Error returns line and reason.
 func (p Problem) Error() string { return fmt.Sprintf("line %d: %s", p.Line, p.Reason) }
 
-// Parse reads the lines of a file, header and entries alike, of any version. Lines that are blank are left out; lines
-// that are no JSON objects are left out and reported.
+// Parse parses the lines of a file, header and entries alike, of any version. It skips blank lines, and reports lines
+// that are not JSON objects.
 func Parse(text []byte) (entries []*Entry, problems []Problem) {
 	entries = []*Entry{}
 	for n, line := range bytes.Split(text, []byte{'\n'}) {
@@ -34,7 +34,7 @@ func Parse(text []byte) (entries []*Entry, problems []Problem) {
 	return entries, problems
 }
 
-// isHeader reports whether the entries begin as those of a session do.
+// isHeader reports whether the first entry is a session's header.
 func isHeader(entries []*Entry) bool {
 	if len(entries) == 0 || entries[0].Type != TypeSession {
 		return false
@@ -43,7 +43,7 @@ func isHeader(entries []*Entry) bool {
 	return ok
 }
 
-// sound leaves out, of a version that has ids, what is no entry of a tree.
+// sound removes lines that are not entries of a tree, in versions with ids.
 func sound(entries []*Entry) (kept []*Entry, problems []Problem) {
 	for _, e := range entries {
 		switch {
@@ -58,9 +58,9 @@ func sound(entries []*Entry) (kept []*Entry, problems []Problem) {
 	return kept, problems
 }
 
-// Check reads a file of any version and is strict about it: it reports every line that is no entry, entries with the id
-// of another one, parents that go round in a circle, and a version that is newer than this package. The lines are
-// migrated, header first; they can be used if there is no problem.
+// Check parses a file of any version strictly. It reports every line that is not an entry, entries with the id of
+// another one, cycles of parents, and a version newer than this package's. The lines are migrated, header first; they
+// can be used if there is no problem.
 func Check(text []byte) (lines []*Entry, problems []Problem) {
 	lines, problems = Parse(text)
 	if !isHeader(lines) {

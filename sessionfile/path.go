@@ -2,15 +2,15 @@ package sessionfile
 
 import "slices"
 
-// cutCycles finds the entries at which walks to the root end because their parents lead back to them: of each circle
-// the one that comes first in the file.
+// cutCycles returns the entries at which paths end because their parents lead back to them: of each cycle the first
+// entry in the file.
 func cutCycles(byID map[string]*Entry, order []string) map[string]bool {
 	place := make(map[string]int, len(order))
 	for i, id := range order {
 		place[id] = i
 	}
 	cut := map[string]bool{}
-	walk := make(map[string]int, len(order)) // in which walk an entry was first met
+	walk := make(map[string]int, len(order)) // by entry: number of the walk that first reached it
 	for n, start := range order {
 		var met []string
 		id := start
@@ -28,8 +28,8 @@ func cutCycles(byID map[string]*Entry, order []string) map[string]bool {
 	return cut
 }
 
-// Parent returns the parent of an entry, nil for a root: one without a parent, with one that is unknown, or at the end
-// of a circle.
+// Parent returns the parent of an entry, nil for a root: an entry without a parent, with an unknown one, or at the end
+// of a cycle.
 func (s *Session) Parent(e *Entry) *Entry {
 	if s.cut[e.ID] {
 		return nil
@@ -37,7 +37,7 @@ func (s *Session) Parent(e *Entry) *Entry {
 	return s.byID[e.Parent]
 }
 
-// Path returns the entries from a root to the one with this id. It is empty if there is none.
+// Path returns the entries from a root to the one with this id. It is empty if the id is unknown.
 func (s *Session) Path(id string) []*Entry {
 	path := []*Entry{}
 	for e := s.byID[id]; e != nil; e = s.Parent(e) {

@@ -15,7 +15,7 @@ import (
 	"github.com/loopbus/loopbus/sessionfile"
 )
 
-// play plays the case and reports how what happened differs from what is recorded.
+// play plays the case and reports the difference from the recording.
 func (c *sessionCase) play(t *testing.T) {
 	t.Helper()
 	if d := c.difference(t); d != "" {
@@ -23,7 +23,7 @@ func (c *sessionCase) play(t *testing.T) {
 	}
 }
 
-// difference plays the case; it is "" if what happened is what is recorded.
+// difference plays the case and returns the difference from the recording, or "".
 func (c *sessionCase) difference(t *testing.T) string {
 	t.Helper()
 	n := &normaliser{dir: t.TempDir()}
@@ -43,7 +43,7 @@ func (c *sessionCase) difference(t *testing.T) string {
 	return cmp.Diff(want, n.normal(t, got))
 }
 
-// refused opens a file that holds no session: it must be refused and stay as it is.
+// refused opens a file without a session, which must be refused and stay unchanged.
 func (c *sessionCase) refused(t *testing.T, dir string) string {
 	t.Helper()
 	path, text := filepath.Join(dir, "in.jsonl"), c.fileText(t)
@@ -66,7 +66,7 @@ func (c *sessionCase) fileText(t *testing.T) []byte {
 	return linesText(t, c.Lines, !c.NoFinalNewline)
 }
 
-// linesText writes lines: texts as they are, anything else as JSON.
+// linesText joins lines: strings unchanged, anything else as JSON.
 func linesText(t *testing.T, lines []json.RawMessage, end bool) []byte {
 	t.Helper()
 	var texts []string
@@ -88,13 +88,13 @@ func linesText(t *testing.T, lines []json.RawMessage, end bool) []byte {
 	return []byte(text)
 }
 
-// A stage is a session that is taken through steps.
+// A stage is a session on which the steps of a case are played.
 type stage struct {
 	c     *sessionCase
 	n     *normaliser
 	s     *sessionfile.Session
 	clock time.Time
-	known map[string]bool // ids of the input, and those made already
+	known map[string]bool // ids of the input, and those generated so far
 }
 
 func (c *sessionCase) session(t *testing.T, n *normaliser) any {
@@ -134,13 +134,13 @@ func (c *sessionCase) session(t *testing.T, n *normaliser) any {
 	return results
 }
 
-// now is a clock that goes on by a millisecond each time.
+// now is a clock that advances by a millisecond at each call.
 func (st *stage) now() time.Time {
 	st.clock = st.clock.Add(time.Millisecond)
 	return st.clock
 }
 
-// note numbers the entries that were made since.
+// note numbers the entries that were made since its last call.
 func (st *stage) note() {
 	for _, e := range st.s.Entries() {
 		if !st.known[e.ID] {
@@ -175,7 +175,7 @@ func (s *step) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// with is the step with the ids that are known by now.
+// with returns the step with the ids that are known.
 func (s step) with(t *testing.T, n *normaliser) step {
 	t.Helper()
 	type plain step

@@ -8,8 +8,8 @@ import (
 	"github.com/loopbus/loopbus/schemas/casetest"
 )
 
-// TestPlayerNotices holds that a case fails when anything that it expects is different: each is played with one value
-// of what it expects changed, the deepest of the first that there is.
+// TestPlayerNotices checks that a case fails if its expectation differs: each case is played with the first or the last
+// leaf value of its expectation changed.
 func TestPlayerNotices(t *testing.T) {
 	t.Parallel()
 	cases := loadCases(t, filepath.Join("testdata", "conformance"))
@@ -36,7 +36,7 @@ func TestPlayerNotices(t *testing.T) {
 	}
 }
 
-// TestPlayerNoticesAFileThatIsOpened holds that a file that should be refused is missed if it is not.
+// TestPlayerNoticesAFileThatIsOpened checks that a case fails if a file that must be refused is opened.
 func TestPlayerNoticesAFileThatIsOpened(t *testing.T) {
 	t.Parallel()
 	c := loadCase(t, filepath.Join("testdata", "conformance", "001-plain.json"))
@@ -46,7 +46,7 @@ func TestPlayerNoticesAFileThatIsOpened(t *testing.T) {
 	}
 }
 
-// changed is the value with its first or last leaf changed.
+// changed returns the value with its first or last leaf changed.
 func changed(v any, last bool) any {
 	switch v := v.(type) {
 	case []any:

@@ -14,9 +14,9 @@ import (
 	"github.com/loopbus/loopbus/sessionfile"
 )
 
-// TestAnyHistoryFoldsToTheSame holds that after any sequence of turns, moves, labels, compactions, summaries and copies
-// the file has the same tree, labels, name and contexts as the session in memory, and that every context is one that
-// vendors take.
+// TestAnyHistoryFoldsToTheSame checks that after any sequence of turns, moves, labels, compactions, summaries and
+// copies the file has the same tree, labels, name and contexts as the session in memory, and that vendors accept every
+// context.
 func TestAnyHistoryFoldsToTheSame(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
@@ -86,7 +86,7 @@ func (w *walker) any() *sessionfile.Entry {
 	return entries[w.r.IntN(len(entries))]
 }
 
-// replied reports whether a model has said something: only then is there a file.
+// replied reports whether the session has a model's reply. Without one it has no file.
 func replied(s *sessionfile.Session) bool {
 	for _, e := range s.Entries() {
 		if e.Role() == "assistant" {
@@ -139,12 +139,12 @@ func (w *walker) move(t *testing.T, to *sessionfile.Entry, summarize bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !summarize { // a move alone is not stored
+	if !summarize { // a move without a summary is not stored
 		w.say(t, &schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "another way"}}})
 	}
 }
 
-// compact cuts the path anywhere.
+// compact compacts the path at a random place.
 func (w *walker) compact(t *testing.T) {
 	t.Helper()
 	m := newMessages(t)
@@ -161,7 +161,7 @@ func (w *walker) compact(t *testing.T) {
 	}
 }
 
-// legal holds that no context has a result of a tool whose call is not before it.
+// legal checks that every tool result in a context follows its call.
 func legal(t *testing.T, s *sessionfile.Session, leaf string) {
 	t.Helper()
 	m := newMessages(t)
@@ -180,7 +180,7 @@ func legal(t *testing.T, s *sessionfile.Session, leaf string) {
 	}
 }
 
-// picture is all that can be asked of a session.
+// picture holds everything that a session's methods return.
 func picture(t *testing.T, s *sessionfile.Session) map[string][]byte {
 	t.Helper()
 	return map[string][]byte{
@@ -189,7 +189,7 @@ func picture(t *testing.T, s *sessionfile.Session) map[string][]byte {
 	}
 }
 
-// TestCyclesEnd holds that parents that go round in a circle end every walk, and that every entry is in the tree once.
+// TestCyclesEnd checks that every walk ends although parents form a cycle, and that every entry is in the tree once.
 func TestCyclesEnd(t *testing.T) {
 	t.Parallel()
 	lines := parsed(t, []json.RawMessage{

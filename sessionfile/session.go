@@ -8,39 +8,39 @@ import (
 	"time"
 )
 
-// ErrNotFound is wrapped where an entry is asked for that is not there.
+// ErrNotFound is wrapped by the error of an unknown entry.
 var ErrNotFound = errors.New("not found")
 
-// entryError names the entry that is not there, in pi's words.
+// entryError names the unknown entry, in pi's words.
 func entryError(id string) error { return fmt.Errorf("Entry %s %w", id, ErrNotFound) }
 
-// Options say what a new session is.
+// Options configure a new session.
 type Options struct {
-	// CWD is the directory that its work is about.
+	// CWD is the working directory of the session.
 	CWD string
-	// Dir is the directory of its file; "" keeps it in memory only.
+	// Dir is the directory of its file; "" keeps the session in memory.
 	Dir string
-	// ID is the session's; "" makes one. ParentSession is the file that it is a copy of, "" for none.
+	// ID is the session's id; "" generates one. ParentSession is the file of which it is a copy, "" for none.
 	ID, ParentSession string
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// A Session is a tree of entries and a leaf, where the next entry will hang.
+// A Session is a tree of entries and a leaf, whose child the next entry will be.
 type Session struct {
-	now    func() time.Time
-	cwd    string
-	lines  []*Entry // the header first
-	byID   map[string]*Entry
-	order  []string        // ids, each once, as they first came
-	cut    map[string]bool // entries whose parents would lead back to them
-	labels labels
-	leaf   string
-	said   bool // a model has said something
-	file   file
+	now     func() time.Time
+	cwd     string
+	lines   []*Entry // the header first
+	byID    map[string]*Entry
+	order   []string        // ids, each once, in the order of the file
+	cut     map[string]bool // entries at which cycles end
+	labels  labels
+	leaf    string
+	replied bool // there is an assistant's message
+	file    file
 }
 
-// New makes an empty session. Nothing is written yet.
+// New returns an empty session. It writes nothing.
 func New(o Options) *Session {
 	s := &Session{now: o.Now, cwd: o.CWD}
 	if s.now == nil {
@@ -78,7 +78,7 @@ func newHeader(o Options, timestamp string) *Entry {
 	return h
 }
 
-// FromEntries makes a session in memory from the lines of a file of version 3, header first. The leaf is the last
+// FromEntries returns a session in memory from the lines of a file of version 3, header first. The leaf is the last
 // entry.
 func FromEntries(lines []*Entry) *Session {
 	s := &Session{now: time.Now}
@@ -89,10 +89,10 @@ func FromEntries(lines []*Entry) *Session {
 	return s
 }
 
-// load takes the entries in and indexes them.
+// load adds and indexes the entries.
 func (s *Session) load(lines []*Entry) {
-	s.lines, s.byID, s.order, s.leaf, s.said = lines, map[string]*Entry{}, nil, "", false
-	s.labels = labels{by: map[string]Label{}}
+	s.lines, s.byID, s.order, s.leaf, s.replied = lines, map[string]*Entry{}, nil, "", false
+	s.labels = labels{by: map[string]placed{}}
 	for _, e := range lines {
 		if e.Type != TypeSession {
 			s.index(e)
@@ -101,19 +101,19 @@ func (s *Session) load(lines []*Entry) {
 	s.cut = cutCycles(s.byID, s.order)
 }
 
-// index takes one entry in; it becomes the leaf.
+// index adds one entry, which becomes the leaf.
 func (s *Session) index(e *Entry) {
 	if s.byID[e.ID] == nil {
 		s.order = append(s.order, e.ID)
 	}
 	s.byID[e.ID], s.leaf = e, e.ID
-	s.said = s.said || e.Role() == "assistant"
+	s.replied = s.replied || e.Role() == "assistant"
 	if e.Type == TypeLabel {
 		s.labels.apply(e)
 	}
 }
 
-// Header is the session's header.
+// Header returns the session's header.
 func (s *Session) Header() *Entry {
 	for _, e := range s.lines {
 		if e.Type == TypeSession {
@@ -123,7 +123,7 @@ func (s *Session) Header() *Entry {
 	return nil
 }
 
-// Entries are all entries, in the order of the file.
+// Entries returns all entries, in the order of the file.
 func (s *Session) Entries() []*Entry {
 	list := make([]*Entry, 0, len(s.lines))
 	for _, e := range s.lines {
@@ -134,16 +134,16 @@ func (s *Session) Entries() []*Entry {
 	return list
 }
 
-// Entry returns an entry, nil if there is none with that id.
+// Entry returns the entry with an id, nil if there is none.
 func (s *Session) Entry(id string) *Entry { return s.byID[id] }
 
-// Leaf is the id of the entry where the next one will hang; "" is before everything.
+// Leaf returns the id of the entry whose child the next entry will be; "" is before the first.
 func (s *Session) Leaf() string { return s.leaf }
 
-// CWD is the directory that the session's work is about.
+// CWD returns the working directory of the session.
 func (s *Session) CWD() string { return s.cwd }
 
-// Name is what the last session_info says; "" for none.
+// Name returns the name of the last session_info; "" if there is none.
 func (s *Session) Name() string {
 	for i := len(s.lines) - 1; i >= 0; i-- {
 		if s.lines[i].Type == TypeName {

@@ -14,7 +14,7 @@ import (
 
 type result map[string]any
 
-// do takes one step and returns its result.
+// do plays one step and returns its result.
 func (st *stage) do(t *testing.T, given step) (any, error) {
 	t.Helper()
 	s := st.s
@@ -65,7 +65,7 @@ func (st *stage) do(t *testing.T, given step) (any, error) {
 	return st.append(t, given)
 }
 
-// append hangs an entry on the leaf.
+// append appends an entry as a child of the leaf.
 func (st *stage) append(t *testing.T, given step) (any, error) {
 	t.Helper()
 	s := st.s
@@ -97,7 +97,7 @@ func (st *stage) append(t *testing.T, given step) (any, error) {
 	return id, err
 }
 
-// replace takes a step that goes on with another session.
+// replace plays a step that continues with another session.
 func (st *stage) replace(t *testing.T, given step) (r any, err error) {
 	t.Helper()
 	next := st.s
@@ -129,7 +129,7 @@ func (st *stage) replace(t *testing.T, given step) (r any, err error) {
 	return r, nil
 }
 
-// navigate goes elsewhere in the tree as pi's application does.
+// navigate moves to another entry of the tree as pi's application does.
 func (st *stage) navigate(t *testing.T, given step) (any, error) {
 	t.Helper()
 	s := st.s
@@ -174,7 +174,7 @@ func (st *stage) navigate(t *testing.T, given step) (any, error) {
 	return r, nil
 }
 
-// summarize asks for the summary of what is left behind.
+// summarize requests the summary of the branch that is left.
 func (st *stage) summarize(t *testing.T, given step, left []string) (sessionfile.Summary, []any, error) {
 	t.Helper()
 	m := newMessages(t)
@@ -231,7 +231,7 @@ func nodes(tree []*sessionfile.Node) []any {
 	return list
 }
 
-// file is the session's file as the recordings have it.
+// file returns the session's file in the form of the recordings.
 func (st *stage) file(t *testing.T) any {
 	t.Helper()
 	path := st.s.File()

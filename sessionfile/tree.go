@@ -9,16 +9,12 @@ type Node struct {
 	Children []*Node
 }
 
-// Tree returns the roots in the order of the file. Children are sorted by their timestamps; those of one time stay in
-// the order of the file.
+// Tree returns the roots in the order of the file. Children are sorted by their timestamps; those with equal timestamps
+// stay in the order of the file.
 func (s *Session) Tree() []*Node {
 	nodes := make(map[string]*Node, len(s.order))
 	for _, id := range s.order {
-		n := &Node{Entry: s.byID[id]}
-		if l, ok := s.labels.by[id]; ok {
-			n.Label = &l
-		}
-		nodes[id] = n
+		nodes[id] = &Node{Entry: s.byID[id], Label: s.Label(id)}
 	}
 	roots := []*Node{}
 	for _, id := range s.order {

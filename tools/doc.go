@@ -1,14 +1,14 @@
-// Package tools says what a tool is. The tools that come with loopbus are its subpackages, one each: read, write, edit,
-// grep, find, ls and bash. Package mcp makes tools of MCP servers, and MCP servers of tools.
-// Package worker serves tools on NATS; the rest knows nothing of a bus.
+// Package tools defines what a tool is. Each built-in tool is a subpackage: read, write, edit, grep, find, ls and
+// bash. Package mcp converts between tools and MCP servers in both directions. Package worker serves tools on NATS;
+// the other packages do not know the bus.
 //
 // A tool is a definition, which models and runners see, and a function, which runs where the tool's worker runs. The
-// function reports every failure as an error: [Tool.Run] makes the result a model is shown of it, also of a panic.
+// function reports every failure as an error; [Tool.Run] turns an error or a panic into the result that a model sees.
 //
-// [Typed] makes a tool of a struct for its parameters and a function. Serve of package worker serves it, and an agent
-// in memory (loop/agent) takes it as it is.
+// [Typed] makes a tool from a struct for its parameters and a function. Package worker serves it with Serve, and an
+// in-memory agent (loop/agent) uses it directly.
 //
-// Tools that touch files go through package workspace, which keeps them below a root directory, symbolic links
-// included. The bash tool runs any command with the rights of its process, unless it is given a sandbox: a root
-// does not confine it, only its surroundings (a sandbox, a container, an own user) can.
+// Tools that access files use package workspace, which confines them to a root directory, also through symbolic
+// links. The bash tool runs any command with the rights of its process: the root does not confine it. Use its
+// sandbox, a container, or a separate user.
 package tools

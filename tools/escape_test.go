@@ -196,12 +196,12 @@ func (p *prison) beyond(t *testing.T) map[string]string {
 }
 
 // While a directory is now one, now a link that leads out, no tool is ever caught in between.
-func TestLinksThatComeAndGo(t *testing.T) {
+func TestLinksThatAppearAndDisappear(t *testing.T) {
 	t.Parallel()
 	p := newPrison(t)
 	p.Put("swap/"+known, "inside\n")
 	before := p.beyond(t)
-	stop := p.ComeAndGo("swap", "../outside")
+	stop := p.SwapWithLink("swap", "../outside")
 	inside := 0
 	for range 400 {
 		for _, path := range []string{"swap", "swap/" + known} {

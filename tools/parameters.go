@@ -14,8 +14,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// parametersOf derives the JSON Schema of a P: one tree without references, dialect and id, which not all vendors take.
-// The object of the members' defaults is nil if there are none.
+// parametersOf derives the JSON Schema of a P: a tree without references, dialect and id, which not all vendors
+// accept. It also returns the object of the fields' defaults, nil if there are none.
 func parametersOf[P any]() (parameters, defaults json.RawMessage, err error) {
 	t := reflect.TypeFor[P]()
 	if t.Kind() != reflect.Struct {
@@ -47,7 +47,7 @@ var (
 	ownType  = reflect.TypeFor[interface{ JSONSchema() *jsonschema.Schema }]()
 )
 
-// asText describes what is read from text as a string. Times have a format that the library knows.
+// asText describes types that decode from text as a string. The library knows a format for times.
 func asText(t reflect.Type) *jsonschema.Schema {
 	if readsItself(t, textType) && !readsItself(t, jsonType) && !t.Implements(ownType) {
 		return &jsonschema.Schema{Type: "string"}
@@ -59,19 +59,19 @@ func readsItself(t, how reflect.Type) bool {
 	return t.Implements(how) || reflect.PointerTo(t).Implements(how)
 }
 
-// describable returns an error that names the first part of a type that has no schema, or one without end. The types
-// around it are in outer.
+// describable returns an error that names the first part of a type that has no schema, or an infinite one. outer are
+// the types around it.
 func describable(t reflect.Type, outer []reflect.Type, at string) error {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch {
 	case slices.Contains(outer, t):
-		return fmt.Errorf("%s: %s contains itself, which a schema without references cannot say", at, t)
+		return fmt.Errorf("%s: %s contains itself, which a schema without references cannot express", at, t)
 	case t.Implements(ownType), t == reflect.TypeFor[time.Time](), t == reflect.TypeFor[json.RawMessage]():
 		return nil
 	case readsItself(t, jsonType):
-		return fmt.Errorf("%s: %s reads itself from JSON; give it a method JSONSchema() *jsonschema.Schema", at, t)
+		return fmt.Errorf("%s: %s has its own UnmarshalJSON; give it a method JSONSchema() *jsonschema.Schema", at, t)
 	case readsItself(t, textType):
 		return nil
 	}
@@ -87,7 +87,7 @@ func describable(t reflect.Type, outer []reflect.Type, at string) error {
 	case reflect.Struct:
 		return describableFields(t, outer, at)
 	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer, reflect.Uintptr:
-		return fmt.Errorf("%s: a %s cannot be read from JSON", at, t)
+		return fmt.Errorf("%s: a %s cannot be decoded from JSON", at, t)
 	default:
 		return nil
 	}
@@ -110,10 +110,10 @@ func describableFields(t reflect.Type, outer []reflect.Type, at string) error {
 	return nil
 }
 
-// anything is what a schema says that would be empty: the library writes an empty one as true, which vendors refuse.
+// anything replaces empty schemas: the library writes an empty one as true, which vendors refuse.
 const anything = "Any JSON value"
 
-// tidy replaces empty schemas by ones that say so.
+// tidy replaces empty schemas by explicit ones.
 func tidy(s *jsonschema.Schema) {
 	if s == nil {
 		return
@@ -133,7 +133,7 @@ func tidy(s *jsonschema.Schema) {
 	}
 }
 
-// takeDefaults returns the defaults of the schema's own members, which therefore need not be given.
+// takeDefaults removes and returns the defaults of the schema's own members, which are therefore optional.
 func takeDefaults(s *jsonschema.Schema) (json.RawMessage, error) {
 	defaults := map[string]any{}
 	for p := s.Properties.Oldest(); p != nil; p = p.Next() {

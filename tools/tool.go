@@ -13,60 +13,64 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// ErrAborted is what a tool returns when its context was cancelled and it has nothing better to say.
+// ErrAborted is the error of a tool whose context was cancelled and that has no more specific error.
 var ErrAborted error = Failure("Operation aborted")
 
-// A Failure is an error whose text is written for a model, and shown to it as it is.
+// A Failure is an error whose text is written for a model, which sees it unchanged.
 type Failure string
 
-// Error is the text.
+// Error returns the text.
 func (f Failure) Error() string { return string(f) }
 
 // Failf formats a [Failure].
 func Failf(format string, args ...any) error { return Failure(fmt.Sprintf(format, args...)) }
 
-// A Tool is a definition and what carries it out.
+// A Tool is a definition with the function that executes it.
 //
-// Execute carries out a call whose arguments satisfy Parameters. It may be called concurrently. It returns soon after
-// its context is cancelled. Its error becomes an error result with the error's text. Tools of this program are best
-// made with [Typed].
+// Execute executes a call whose arguments satisfy Parameters. It may be called concurrently, and must return soon
+// after its context is cancelled. Its error becomes an error result with the error's text. Use [Typed] to make a tool
+// from a Go function.
 type Tool struct {
 	schemas.ToolDefinition
 	Execute func(ctx context.Context, call Call) (schemas.ToolResult, error)
 }
 
-// A Call is one request to run a tool. IdempotencyKey is the same for every attempt at the call; tools with effects
-// outside should hand it on.
+// A Call is one request to run a tool. IdempotencyKey is the same for every attempt at the call; a tool with external
+// effects should pass it on.
 type Call struct {
 	Session        string
 	RunID          string
 	TurnID         string
 	Key            schemas.CallKey
-	ID             string // the model's own id of the call
+	ID             string // the model's id of the call
 	Arguments      json.RawMessage
 	IdempotencyKey string
-	// NoSession says that the caller has no session of a runner, such as an MCP client; Session is a name of its own.
+	// Revision is the revision of the definition that the call was made for; "" if the definition has none, or the
+	// caller is an older version.
+	Revision string
+	// NoSession reports that the caller has no session of a runner, such as an MCP client; Session is then a name of
+	// its own.
 	NoSession bool
 
 	update func(schemas.ToolResult)
 }
 
-// Update sends a partial result to the watchers of the call, which replaces the one before. It may be called from any
-// goroutine, but by one at a time. After the tool has returned, and where nobody listens, it does nothing.
+// Update sends a partial result, which replaces the previous one, to those who follow the call. It may be called from
+// any goroutine, but not concurrently. After the tool has returned, it does nothing.
 func (c Call) Update(partial schemas.ToolResult) {
 	if c.update != nil {
 		c.update(partial)
 	}
 }
 
-// Run executes a call and always has a result: an error becomes one with its text ([ResultOf]), and so does a panic.
-// Updates that come after the end are dropped. A nil update is allowed.
+// Run executes a call and always returns a result: it converts an error or a panic to an error result ([ResultOf]).
+// It drops updates that arrive after the end. update may be nil.
 func (t Tool) Run(ctx context.Context, call Call, update func(schemas.ToolResult)) (result schemas.ToolResult,
 	isError bool) {
 	return ResultOf(t.Try(ctx, call, update))
 }
 
-// Try is [Tool.Run] for callers that want the error itself. A panic is a [PanicError].
+// Try is [Tool.Run] for callers that need the error itself. A panic becomes a [PanicError].
 func (t Tool) Try(ctx context.Context, call Call, update func(schemas.ToolResult)) (_ schemas.ToolResult, err error) {
 	gate := &gate{update: update}
 	defer gate.close()
@@ -79,7 +83,7 @@ func (t Tool) Try(ctx context.Context, call Call, update func(schemas.ToolResult
 	return t.Execute(ctx, call)
 }
 
-// ResultOf makes the result a model is shown of what a tool returned.
+// ResultOf returns the result that a model sees for what a tool returned.
 func ResultOf(result schemas.ToolResult, err error) (_ schemas.ToolResult, isError bool) {
 	if err != nil {
 		return schemas.ErrorResult(errorText(err)), true
@@ -87,42 +91,42 @@ func ResultOf(result schemas.ToolResult, err error) (_ schemas.ToolResult, isErr
 	return result, false
 }
 
-// errorText gives what came from a cancelled context, and not from the tool, the text that models know.
+// errorText replaces the text of a bare context error, which does not come from the tool, by one that models know.
 func errorText(err error) string {
-	if err == context.Canceled { //nolint:errorlint // a wrapped one has a text of its own
+	if err == context.Canceled { //nolint:errorlint // a wrapped error has its own text
 		return ErrAborted.Error()
 	}
 	return err.Error()
 }
 
-// A PanicError is the error of a tool that panicked. Its text leaves out the stack, which is for logs.
+// A PanicError is the error of a tool that panicked. Its text omits the stack, which is for logs.
 type PanicError struct {
 	Tool  string
 	Value any
 	Stack []byte
 }
 
-// Error says that the tool panicked, and with what.
+// Error returns the tool and the panic's value.
 func (e *PanicError) Error() string { return fmt.Sprintf("Tool %s panicked: %v", e.Tool, e.Value) }
 
-// A TimeLimitError is the cause of a context that was cancelled because a call took longer than it may.
+// A TimeLimitError is the cause of a context that was cancelled because a call exceeded its time limit.
 type TimeLimitError struct{ Limit time.Duration }
 
-// Error says how long the call was allowed to take.
+// Error returns the limit.
 func (e *TimeLimitError) Error() string {
 	return "Tool timed out after " + Seconds(e.Limit.Seconds()) + " seconds"
 }
 
-// DefaultReadTimeout is the time limit of the built-in tools that only read, unless their worker sets another.
-// It leaves room for a search through 5 GB in 127,000 files that no memory holds, which took 73 s. What takes longer
-// hangs in a file system that does not answer, or is better asked for in a smaller directory.
+// DefaultReadTimeout is the default time limit of the built-in read-only tools. It leaves room for a search through 5
+// GB in 127,000 uncached files, which took 73 s. A call that takes longer hangs in a file system that does not
+// respond, or should search a smaller directory.
 const DefaultReadTimeout = 2 * time.Minute
 
-// Seconds writes a number of seconds as briefly as it can be read back.
+// Seconds formats a number of seconds in the shortest form that parses back to the same value.
 func Seconds(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// Interrupted returns why a cancelled context was cancelled, as a tool should report it: a [TimeLimitError], or
-// [ErrAborted]. It returns nil while the context is alive.
+// Interrupted returns the error that a tool should report for a cancelled context: a [TimeLimitError], or
+// [ErrAborted]. It returns nil if the context is not cancelled.
 func Interrupted(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -134,7 +138,7 @@ func Interrupted(ctx context.Context) error {
 	return ErrAborted
 }
 
-// gate lets updates through until it is closed.
+// gate passes updates until it is closed.
 type gate struct {
 	mu     sync.Mutex
 	update func(schemas.ToolResult)

@@ -10,29 +10,31 @@ import (
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
-// A Func carries out a call whose arguments have been read into a P. Context, call and error are those of
-// [Tool].Execute.
+// A Func executes a call whose arguments have been decoded into a P. Context, call and error have the meaning that
+// they have for [Tool].Execute.
 type Func[P any] func(ctx context.Context, call Call, params P) (schemas.ToolResult, error)
 
-// Typed makes a tool of a function. Its parameters are the members of the struct P, by their json tags; the JSON Schema
-// that models get is derived from P, unless the definition brings one in Parameters, which then has to fit P. The
-// definition's other members are taken as they are: label, effect class, time limit, execution mode.
+// Typed makes a tool from a function. Its parameters are the fields of the struct P, named by their json tags. The
+// JSON Schema that models receive is derived from P, unless the definition has its own in Parameters, which must then
+// match P. Label, effect class, time limit, execution mode and the other members of the definition are used
+// unchanged.
 //
-// Tags say what a type cannot:
+// Tags add what a type cannot express:
 //
 //	City string `json:"city" jsonschema_description:"Name, in any language"`
 //	Unit string `json:"unit,omitempty" jsonschema:"enum=celsius,enum=fahrenheit,default=celsius"`
 //	Days int    `json:"days,omitempty" jsonschema:"minimum=1,maximum=14,default=3"`
 //
-// A member is required unless its json tag has omitempty or omitzero, or it has a default. The default of a member of P
-// itself is what the function gets where the member is left out. There are also description (which ends at a comma),
-// title, example, minLength, maxLength, pattern, format, minItems, maxItems, uniqueItems, multipleOf, exclusiveMinimum
-// and exclusiveMaximum. Members that P does not have are let through and ignored, also those that differ from P's in
-// case alone: what was checked, and agreed to, is what the function gets. A time.Duration would be a number of
-// nanoseconds: better a number whose name says its unit.
+// A field is required unless its json tag has omitempty or omitzero, or it has a default. If an argument is missing,
+// the function receives the default of the field of P. Also supported are description (which ends at a comma), title,
+// example, minLength, maxLength, pattern, format, minItems, maxItems, uniqueItems, multipleOf, exclusiveMinimum and
+// exclusiveMaximum. Arguments that P does not have are ignored, including those that differ from a field only in
+// case: the function receives exactly what was validated and approved. A time.Duration would be a number of
+// nanoseconds; prefer a number whose name contains its unit.
 //
-// The function is called with arguments that satisfy the schema only; others are answered with an error result that
-// says what is wrong with them. The error of Typed says which member of P, or what of the definition, cannot be used.
+// The function is called only with arguments that satisfy the schema; a call with others gets an error result that
+// explains what is wrong. Typed returns an error that names the field of P, or the part of the definition, that
+// cannot be used.
 func Typed[P any](def schemas.ToolDefinition, run Func[P]) (Tool, error) {
 	tool, err := typed(def, run)
 	if err != nil {
@@ -41,7 +43,7 @@ func Typed[P any](def schemas.ToolDefinition, run Func[P]) (Tool, error) {
 	return tool, nil
 }
 
-// Must returns the tool, and panics if there is an error: for tools whose definition is part of the program.
+// Must returns the tool, and panics if err is not nil. It is for tools whose definition is part of the program.
 func Must(tool Tool, err error) Tool {
 	if err != nil {
 		panic(err)
@@ -77,14 +79,14 @@ func typed[P any](def schemas.ToolDefinition, run Func[P]) (Tool, error) {
 	}}, nil
 }
 
-// argumentReader makes a P of a call's arguments.
+// argumentReader decodes a call's arguments into a P.
 type argumentReader[P any] struct {
 	tool     string
 	schema   *toolargs.Schema
-	defaults json.RawMessage // of members that may be left out; nil if there are none
+	defaults json.RawMessage // of optional fields; nil if there are none
 }
 
-// read checks the arguments, which the sender of the call may have validated by the schema of another version.
+// read validates and decodes the arguments. The sender may have validated them by the schema of another version.
 func (r argumentReader[P]) read(ctx context.Context, call Call) (params P, err error) {
 	if call.Arguments, err = r.schema.Validate(ctx, r.tool, call.Arguments); err != nil {
 		return params, err

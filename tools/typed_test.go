@@ -229,12 +229,12 @@ func TestTypedSaysWhatCannotBe(t *testing.T) {
 	for want, make := range map[string]func() error{
 		`tool "x": parameters are a string, not a struct`:             typedOf[string]("x"),
 		`tool "x": parameters.next: tools_test.chain contains itself`: typedOf[chain]("x"),
-		`tool "x": parameters.on: a func() cannot be read from JSON`: typedOf[struct {
+		`tool "x": parameters.on: a func() cannot be decoded from JSON`: typedOf[struct {
 			On func() `json:"on"`
 		}]("x"),
-		`tool "x": parameters.N: keys of map[int]string are not strings`:      typedOf[struct{ N map[int]string }]("x"),
-		`tool "x": parameters.N: big.Int reads itself from JSON; give it a m`: typedOf[struct{ N big.Int }]("x"),
-		`tool "not a token": illegal subject`:                                 typedOf[place]("not a token"),
+		`tool "x": parameters.N: keys of map[int]string are not strings`: typedOf[struct{ N map[int]string }]("x"),
+		`tool "x": parameters.N: big.Int has its own UnmarshalJSON`:      typedOf[struct{ N big.Int }]("x"),
+		`tool "not a token": illegal subject`:                            typedOf[place]("not a token"),
 		`tool "x": defaults`: typedOf[struct {
 			N []int `json:"n" jsonschema:"default=a"`
 		}]("x"),

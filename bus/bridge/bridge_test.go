@@ -9,14 +9,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/loopbus/loopbus/bus/bridge"
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 func TestMain(m *testing.M) { bustest.Main(m) }
 
-// A client that does not read ends its stream, and nothing else.
+// A client that does not read ends its own stream and nothing else.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
@@ -53,7 +56,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// Foreign ids come to legal ones, the same each time and different ones to different ones.
+// Foreign ids map to valid ones: always to the same one, and different ids to different ones.
 func TestIDs(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
@@ -74,5 +77,12 @@ func TestIDs(t *testing.T) {
 	}
 	if bridge.SessionID("s1") != "s1" || bridge.CommandID("a b") != "a b" {
 		t.Error("a legal id was changed")
+	}
+	for _, id := range []string{"cmd-1", "timer-a-1", "result/c1", "given-up/p1", "subagent/s1/c1/n"} {
+		_, err := codec.DecodeCommand("s1", schemas.CommandPrompt, nats.Header{"Nats-Msg-Id": {bridge.CommandID(id)}},
+			[]byte("hello"), "cmd-1", time.Now())
+		if err != nil {
+			t.Errorf("%q becomes %q, which is refused: %v", id, bridge.CommandID(id), err)
+		}
 	}
 }

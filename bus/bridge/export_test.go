@@ -2,5 +2,5 @@ package bridge
 
 import "time"
 
-// SetLimit changes how long a client may take to take what is written.
+// SetLimit changes how long a client may take to accept what is written.
 func SetLimit(s *EventStream, d time.Duration) { s.limit = d }

@@ -10,24 +10,25 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A Loader returns what a session's log comes to at some event, the newest or one before, and leaves the state to the
-// caller. Where there are snapshots it does not read the whole log.
+// A Loader returns the state of a session at some event, the newest or an earlier one. The caller owns the state.
+// With snapshots it need not read the whole log.
 type Loader func(ctx context.Context, session string) (*loop.State, error)
 
-// Follower folds the log of a session as it goes on. It is of one goroutine. The zero State is before the first event.
+// Follower folds the log of a session while following it. It is not safe for concurrent use. Its zero State is the
+// one before the first event.
 type Follower struct {
 	Session *client.Session
-	// Load is where [Follower.Open] begins. Nil is the first event.
+	// Load provides the state that [Follower.Open] starts from; nil starts at the first event.
 	Load Loader
-	// State is that of the newest event that was yielded. It must not be changed.
+	// State is the state at the newest event that was yielded. The caller must not modify it.
 	State loop.State
-	// Trackers are given every item before it is yielded.
+	// Trackers observe every item before it is yielded.
 	Trackers []*client.Tracker
 
-	asked map[schemas.CallKey]*schemas.ApprovalRequested // of the run under way, as far as events have come
+	asked map[schemas.CallKey]*schemas.ApprovalRequested // approval requests of the run in progress
 }
 
-// Open brings the state to the end of the log, by Load where it can. Trackers are not given the events before that.
+// Open brings the state to the end of the log, using Load if set. Trackers do not observe the events before that.
 func (f *Follower) Open(ctx context.Context) error {
 	if f.Load == nil || f.State.Seq > 0 {
 		return f.CatchUp(ctx, nil)
@@ -40,13 +41,13 @@ func (f *Follower) Open(ctx context.Context) error {
 	return nil
 }
 
-// CatchUp folds what the log has now beyond the state. each, which may be nil, is called after each event.
+// CatchUp folds the events that the log has after the state. It calls each, which may be nil, after each event.
 func (f *Follower) CatchUp(ctx context.Context, each func(e *schemas.Event)) error {
 	for e, err := range f.Session.History(ctx, f.State.Seq+1) {
 		if err != nil {
 			return fmt.Errorf("bridge: %w", err)
 		}
-		if err := f.Take(client.Item{Event: &e}); err != nil {
+		if err := f.Apply(client.Item{Event: &e}); err != nil {
 			return err
 		}
 		if each != nil {
@@ -56,13 +57,13 @@ func (f *Follower) CatchUp(ctx context.Context, each func(e *schemas.Event)) err
 	return nil
 }
 
-// Items yields what follows the state, until ctx ends, as [client.Session.Watch] does. An event is part of the state
-// when it is yielded. What is being streamed at the beginning comes whole.
+// Items yields what follows the state until ctx ends, like [client.Session.Watch]. When an event is yielded, the
+// state includes it. A reply that is being streamed at the start is yielded from its beginning.
 func (f *Follower) Items(ctx context.Context) iter.Seq2[client.Item, error] {
 	return func(yield func(client.Item, error) bool) {
 		for item, err := range f.Session.Watch(ctx, f.State.Seq+1) {
 			if err == nil {
-				err = f.Take(item)
+				err = f.Apply(item)
 			}
 			if err != nil {
 				yield(client.Item{}, fmt.Errorf("bridge: %w", err))
@@ -75,8 +76,8 @@ func (f *Follower) Items(ctx context.Context) iter.Seq2[client.Item, error] {
 	}
 }
 
-// Take folds an item, for programs that follow the session by [Chan] and not by [Follower.Items].
-func (f *Follower) Take(i client.Item) error {
+// Apply folds an item, for programs that follow the session with [Chan] instead of [Follower.Items].
+func (f *Follower) Apply(i client.Item) error {
 	if i.Event != nil {
 		if err := f.State.Apply(*i.Event); err != nil {
 			return err
@@ -92,19 +93,19 @@ func (f *Follower) Take(i client.Item) error {
 		}
 	}
 	for _, t := range f.Trackers {
-		t.Take(i)
+		t.Observe(i)
 	}
 	return nil
 }
 
-// Next is an item, or the error that is the last.
+// Next is an item, or the error that ends the items.
 type Next struct {
 	Item client.Item
 	Err  error
 }
 
-// Chan is a loop over items as a channel, for programs that wait for other things, too. It is closed when the loop has
-// ended, which it does with ctx: that of the loop.
+// Chan turns an iterator over items into a channel, for programs that select on other channels too. The channel is
+// closed when the iterator ends, which it must do when ctx ends.
 func Chan(ctx context.Context, items iter.Seq2[client.Item, error]) <-chan Next {
 	c := make(chan Next)
 	go func() {
@@ -120,8 +121,8 @@ func Chan(ctx context.Context, items iter.Seq2[client.Item, error]) <-chan Next 
 	return c
 }
 
-// Asked is the request for approval of a call that waits for it: above all the arguments that it is executed with,
-// which need not be those of the model's message.
+// Asked returns the approval request of a waiting call. It contains the arguments that the call is executed with,
+// which may differ from those in the model's message.
 func (f *Follower) Asked(ctx context.Context, call schemas.CallKey) (*schemas.ApprovalRequested, error) {
 	if d := f.asked[call]; d != nil {
 		return d, nil
@@ -137,7 +138,7 @@ func (f *Follower) Asked(ctx context.Context, call schemas.CallKey) (*schemas.Ap
 	return nil, fmt.Errorf("bridge: call %s of session %s does not wait for approval", call, f.Session.ID())
 }
 
-// Waiting are the calls of a state that wait for somebody's approval, in the order of the reply.
+// Waiting returns the calls of a state that wait for approval, in the order of the reply.
 func Waiting(s *loop.State) (calls []loop.Call) {
 	for _, c := range s.AwaitingApproval() {
 		calls = append(calls, *c)

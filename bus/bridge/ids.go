@@ -3,16 +3,12 @@ package bridge
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"strings"
 
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// reserved begin the ids that the service gives to commands.
-var reserved = []string{"cmd-", "timer-", "result/", "given-up/"}
-
-// SessionID is the session of an id of another protocol: the id itself where it is legal, otherwise one that is made of
-// its hash, always the same.
+// SessionID maps an id of another protocol to a session id: the id itself if it is valid, otherwise one derived from
+// its hash, which is always the same.
 func SessionID(id string) string {
 	if schemas.CheckSession(id) == nil {
 		return id
@@ -20,14 +16,10 @@ func SessionID(id string) string {
 	return "x-" + hash(id)
 }
 
-// CommandID is the id of the command that a request with an id stands for: the id itself where it is legal, otherwise
-// one that is made of its hash, always the same.
+// CommandID maps the id of a request to a command id: the id itself if it is valid, otherwise one derived from its
+// hash, which is always the same.
 func CommandID(id string) string {
-	legal := schemas.CheckCommandID(id) == nil
-	for _, prefix := range reserved {
-		legal = legal && !strings.HasPrefix(id, prefix)
-	}
-	if legal {
+	if schemas.CheckCommandID(id) == nil && !schemas.IsReservedCommandID(id) {
 		return id
 	}
 	return "x-" + hash(id)

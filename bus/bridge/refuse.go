@@ -11,13 +11,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// RequestError says that a request is not what its protocol wants. It changes nothing.
+// RequestError reports a request that violates its protocol. It has changed nothing.
 type RequestError struct{ Reason string }
 
-// Error is the reason.
+// Error returns the reason.
 func (e *RequestError) Error() string { return e.Reason }
 
-// Status is the status of HTTP, and the code, that an error is answered with.
+// Status returns the HTTP status and the code for answering with an error.
 func Status(err error) (status int, code string) {
 	var request *RequestError
 	var rejected *client.RejectedError
@@ -34,7 +34,7 @@ func Status(err error) (status int, code string) {
 		return query.Code.HTTPCode(), string(query.Code)
 	case errors.Is(err, nats.ErrPermissionViolation):
 		return http.StatusForbidden, "permission"
-	case errors.Is(err, client.ErrNotThere), errors.Is(err, nats.ErrNoResponders):
+	case errors.Is(err, client.ErrNoStreams), errors.Is(err, nats.ErrNoResponders):
 		return http.StatusServiceUnavailable, "unavailable"
 	}
 	return http.StatusBadGateway, "unavailable"

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	writeTimeout = 10 * time.Second // for a client to take what is written
-	keepAlive    = 15 * time.Second // between two signs that the connection lives
+	writeTimeout = 10 * time.Second // limit for a client to accept what is written
+	keepAlive    = 15 * time.Second // interval of heartbeats on an idle connection
 )
 
-// EventStream writes server-sent events. A client that reads nothing for ten seconds is disconnected: every Send then
-// fails. Lines end with LF. Its methods may be called concurrently.
+// EventStream writes server-sent events. A client that reads nothing for ten seconds is disconnected; from then on
+// every Send fails. Lines end with LF. Its methods are safe for concurrent use.
 type EventStream struct {
 	mu      sync.Mutex
 	w       http.ResponseWriter
@@ -25,15 +25,15 @@ type EventStream struct {
 	err     error
 	quiet   *time.Timer
 	ended   bool
-	limit   time.Duration // for a client to take what is written
+	limit   time.Duration // limit for a client to accept what is written
 }
 
-// NewEventStream answers a request with a stream, and keeps its connection alive with comments until [EventStream.End].
+// NewEventStream answers a request with a stream, and sends comments as heartbeats until [EventStream.End].
 func NewEventStream(w http.ResponseWriter) *EventStream {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // nginx passes each event on at once
+	h.Set("X-Accel-Buffering", "no") // makes nginx forward each event at once
 	s := &EventStream{w: w, control: http.NewResponseController(w), limit: writeTimeout}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *EventStream) Send(id, name string, data []byte) error {
 	return s.write(b.Bytes())
 }
 
-// End stops keeping the connection alive. Nothing may be sent after it.
+// End stops the heartbeats. Nothing may be sent after it.
 func (s *EventStream) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,13 +77,13 @@ func (s *EventStream) heartbeat() {
 	}
 }
 
-// write writes and flushes; after an error nothing is written any more.
+// write writes and flushes. After an error it writes nothing more.
 func (s *EventStream) write(p []byte) error {
 	if s.err != nil {
 		return s.err
 	}
 	s.quiet.Reset(keepAlive)
-	// Writers that know no deadline are those of tests.
+	// Only writers in tests do not support deadlines.
 	err := s.control.SetWriteDeadline(time.Now().Add(s.limit))
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		s.err = err
@@ -95,12 +95,12 @@ func (s *EventStream) write(p []byte) error {
 		s.err = err
 	}
 	if s.err != nil {
-		s.err = fmt.Errorf("bridge: the client is gone: %w", s.err)
+		s.err = fmt.Errorf("bridge: write to the client: %w", s.err)
 	}
 	return s.err
 }
 
 func oneLine(s string) string { return strings.NewReplacer("\r", "", "\n", "").Replace(s) }
 
-// Gone reports whether an error only says that the client has left, or that we stop.
+// Gone reports whether an error only means that the client has disconnected or the process is stopping.
 func Gone(ctx context.Context, err error) bool { return ctx.Err() != nil && errors.Is(err, ctx.Err()) }

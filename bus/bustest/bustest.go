@@ -1,13 +1,15 @@
-// Package bustest has what tests need of a bus: a server of their own, connections, streams, and a wait for conditions.
-// Everything it starts ends with the test.
+// Package bustest has helpers for tests with a bus: it starts servers, connects, creates streams, and waits for
+// conditions. It stops everything that it has started when the test ends.
 package bustest
 
 import (
 	"bytes"
 	"context"
+	"flag"
 	"log/slog"
 	"net"
 	"os"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -15,35 +17,35 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest/atonce"
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// SmallPartitions is how many partitions [Small] has.
+// SmallPartitions is the number of partitions of [Small].
 const SmallPartitions = 16
 
-// Main runs the tests of a package, eight parallel ones at once, with their files in memory ([FilesInMemory]), and then
-// looks for goroutines that are left, but for those of the named functions.
+// Main runs the tests of a package, up to eight in parallel, with their files in memory ([FilesInMemory]). Then it
+// fails if goroutines are left, except those of the named functions.
 func Main(m *testing.M, but ...string) {
-	Run(m, atOnce, func(code int) int { return code }, but...)
+	Run(m, atonce.Usual, func(code int) int { return code }, but...)
 }
 
-// Run is Main for so many parallel tests at once. It calls end with the status of the tests, and exits with what end
-// returns.
-func Run(m *testing.M, atOnce int, end func(code int) int, but ...string) {
-	if err := TestsAtOnce(atOnce); err != nil {
-		panic(err)
-	}
+// Run is Main for up to n parallel tests. It calls end with the exit code of the tests, and exits with the code that
+// end returns.
+func Run(m *testing.M, n int, end func(code int) int, but ...string) {
+	atonce.Tests(n)
+	collectSeldom()
 	done, err := FilesInMemory()
 	if err != nil {
 		panic(err)
 	}
 	but = append(but,
-		// nats-server leaves this one behind for a while when it is shut down before a stream has reached its source.
+		// nats-server leaves this goroutine behind for some time if it is shut down before a stream has reached its source.
 		"github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3",
-		// An object store's Put in nats.go 1.55 forgets this one if it has not been scheduled by the time Put returns: it
-		// then reads a field that was set to nil.
+		// An object store's Put in nats.go 1.55 leaks this goroutine if it has not been scheduled by the time Put returns:
+		// then it reads a field that was set to nil.
 		"github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect")
 	var o []goleak.Option
 	for _, function := range but {
@@ -56,7 +58,16 @@ func Run(m *testing.M, atOnce int, end func(code int) int, but ...string) {
 	}))...)
 }
 
-// Deadline is the context of one test: long enough for a busy machine, short enough not to hang.
+// collectSeldom lets the heap grow to five times its live size before a collection instead of to twice: with the
+// default the collector takes a fifth of the processor time of tests whose server is in their process. It changes
+// nothing if GOGC is set, for benchmarks, and for tests that measure their process ([Alone]).
+func collectSeldom() {
+	if os.Getenv("GOGC") == "" && os.Getenv(aloneVariable) == "" && flag.Lookup("test.bench").Value.String() == "" {
+		debug.SetGCPercent(400)
+	}
+}
+
+// Deadline returns the context of one test. Its timeout is long enough for a busy machine, and ends a test that hangs.
 func Deadline(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -67,12 +78,13 @@ func Deadline(t testing.TB) context.Context {
 // Server starts a server in a new directory.
 func Server(t testing.TB) *embedded.Server { return ServerIn(t, t.TempDir()) }
 
-// ServerIn starts a server with a directory.
+// ServerIn starts a server that stores its data in a directory.
 func ServerIn(t testing.TB, dir string) *embedded.Server {
 	return start(t, embedded.Options{StoreDir: dir})
 }
 
-// Restartable returns the address and the start of a server that finds its data when it is started again.
+// Restartable returns the address of a server and a function that starts it. The server keeps its address and its data
+// over restarts.
 func Restartable(t testing.TB) (addr string, again func() *embedded.Server) {
 	t.Helper()
 	o := embedded.Options{Listen: FreePort(t), StoreDir: t.TempDir()}
@@ -89,7 +101,7 @@ func start(t testing.TB, o embedded.Options) *embedded.Server {
 	return s
 }
 
-// FreePort returns an address on loopback that nobody listens on at this moment.
+// FreePort returns an address on loopback with a port that is free at the moment.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -106,7 +118,7 @@ func Connect(t testing.TB, s *embedded.Server) *bus.Conn {
 	return Dial(t, bus.ConnOptions{InProcess: s, Name: t.Name()})
 }
 
-// Dial connects as the options say.
+// Dial connects with the options.
 func Dial(t testing.TB, o bus.ConnOptions) *bus.Conn {
 	t.Helper()
 	c, err := bus.Connect(Deadline(t), o)
@@ -117,7 +129,7 @@ func Dial(t testing.TB, o bus.ConnOptions) *bus.Conn {
 	return c
 }
 
-// New returns a connection to a server of its own with all streams.
+// New starts a server with all streams and returns a connection to it.
 func New(t testing.TB) *bus.Conn {
 	t.Helper()
 	c := Connect(t, Server(t))
@@ -134,7 +146,7 @@ func Small(t testing.TB) (*embedded.Server, *bus.Conn) {
 	return s, c
 }
 
-// Setup makes the streams.
+// Setup creates the streams.
 func Setup(t testing.TB, c *bus.Conn, o streams.Options) {
 	t.Helper()
 	if err := streams.Setup(Deadline(t), c, o); err != nil {
@@ -142,22 +154,21 @@ func Setup(t testing.TB, c *bus.Conn, o streams.Options) {
 	}
 }
 
-// Eventually waits until ok holds.
+// Eventually waits until ok returns true. It calls ok every 5 ms at first, and less often the longer it has waited,
+// because many conditions are requests to a server and many tests wait at the same time.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	timeout := time.After(patience)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			t.Fatalf("never happened: %s", what)
+	for begun := time.Now(); !ok(); {
+		waited := time.Since(begun)
+		if waited > patience {
+			t.Fatalf("did not happen: %s", what)
 		}
+		<-time.After(min(max(waited/20, 5*time.Millisecond), 100*time.Millisecond))
 	}
 }
 
-// Within returns what comes by a channel, for which a test waits as long as a busy machine may take.
+// Within returns the next value of a channel. It fails the test if none arrives within a time that is long enough for a
+// busy machine.
 func Within[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
 	select {
@@ -169,43 +180,43 @@ func Within[T any](t testing.TB, c <-chan T) T {
 	}
 }
 
-// Log collects log lines from several goroutines.
+// Log collects log lines. Its methods may be called concurrently.
 type Log struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-// Write is for the logger.
+// Write implements [io.Writer] for the logger.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.Write(p)
 }
 
-// String returns the lines so far.
+// String returns all collected lines.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
 }
 
-// Reset forgets the lines so far.
+// Reset deletes all collected lines.
 func (l *Log) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.b.Reset()
 }
 
-// Logger returns a logger of lines of text, from the level Info on.
+// Logger returns a logger that writes text lines of level Info and above.
 func (l *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// Queued returns how many messages the inbox has.
+// Queued returns the number of messages in the inbox.
 func Queued(t testing.TB, c *bus.Conn) uint64 {
 	t.Helper()
 	return Messages(t, c, schemas.StreamCommands)
 }
 
-// Messages returns how many messages a stream has.
+// Messages returns the number of messages in a stream.
 func Messages(t testing.TB, c *bus.Conn, stream string) uint64 {
 	t.Helper()
 	s, err := c.JetStream().Stream(Deadline(t), stream)
@@ -215,7 +226,7 @@ func Messages(t testing.TB, c *bus.Conn, stream string) uint64 {
 	return s.CachedInfo().State.Msgs
 }
 
-// Announce puts a tool into the bucket of announced tools, as a worker does.
+// Announce writes a tool to the bucket of announced tools, as a worker does.
 func Announce(t testing.TB, c *bus.Conn, worker string, def schemas.ToolDefinition) {
 	t.Helper()
 	data, err := schemas.Marshal(schemas.ToolAnnouncement{ToolDefinition: def, Worker: worker,

@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// patience is how long a test waits for something that has to happen.
+// patience is how long a test waits for an event that has to happen.
 const patience = 90 * time.Second
 
 // Client returns a Go client on a connection.
@@ -24,7 +24,7 @@ func Client(t testing.TB, c *bus.Conn) *client.Client {
 	return cl
 }
 
-// Command sends a session a command and returns when it is stored.
+// Command sends a command to a session and returns when it is stored.
 func Command(t testing.TB, s *client.Session, data schemas.CommandData, opts ...client.Option) client.Sent {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -36,14 +36,14 @@ func Command(t testing.TB, s *client.Session, data schemas.CommandData, opts ...
 	return sent
 }
 
-// Prompt sends a session a prompt and returns when it is stored.
+// Prompt sends a prompt to a session and returns when it is stored.
 func Prompt(t testing.TB, s *client.Session, text string) client.Sent {
 	t.Helper()
 	return Command(t, s, &schemas.Prompt{Input: client.Text(text)})
 }
 
-// Until follows a session's log from its first event and returns it up to the first event for which last holds. What
-// says what is waited for.
+// Until follows a session's log from its first event and returns it up to the first event for which last returns true.
+// what describes that event in the failure message.
 func Until(t testing.TB, s *client.Session, what string, last func(schemas.Event) bool) (log []schemas.Event) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -59,10 +59,10 @@ func Until(t testing.TB, s *client.Session, what string, last func(schemas.Event
 			return log
 		}
 	}
-	return log // not reached: the last thing yielded is an error
+	return log // not reached: the sequence ends with an error
 }
 
-// Nth holds for the nth event of a type that it sees.
+// Nth returns a function that returns true for the nth event of a type.
 func Nth(n int, of schemas.EventType) func(schemas.Event) bool {
 	return func(e schemas.Event) bool {
 		if e.Type() == of {
@@ -72,7 +72,7 @@ func Nth(n int, of schemas.EventType) func(schemas.Event) bool {
 	}
 }
 
-// Types are the types of a log's events.
+// Types returns the types of a log's events.
 func Types(log []schemas.Event) []schemas.EventType {
 	types := make([]schemas.EventType, len(log))
 	for i, e := range log {

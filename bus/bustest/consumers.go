@@ -8,7 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TakeConsumers makes as many consumers of a stream as it may have, as whoever may make one can.
+// TakeConsumers creates as many consumers of a stream as the stream allows, as any client with the permission to create
+// one can.
 func TakeConsumers(t testing.TB, nc *nats.Conn, stream, filter string) {
 	t.Helper()
 	const atOnce = 100
@@ -37,5 +38,5 @@ func TakeConsumers(t testing.TB, nc *nats.Conn, stream, filter string) {
 			return
 		}
 	}
-	t.Fatalf("%s takes any number of consumers", stream)
+	t.Fatalf("stream %s has no limit of consumers", stream)
 }

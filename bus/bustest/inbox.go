@@ -2,6 +2,7 @@ package bustest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -12,12 +13,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Fast are options of an inbox for tests: everything that can be short is.
+// Fast returns options of an inbox with all durations short.
 func Fast(id string) inbox.Options {
 	return inbox.Options{RunnerID: id, HandoverWait: 500 * time.Millisecond, StopTimeout: 5 * time.Second}
 }
 
-// RunInbox runs an inbox until the test ends or stop is called, which returns what Run did. It is ready on return.
+// RunInbox starts an inbox and returns once it is ready. The inbox runs until the test ends or stop is called; stop
+// returns the error of Run.
 func RunInbox(t testing.TB, c *bus.Conn, o inbox.Options, h inbox.Handler) (in *inbox.Inbox, stop func() error) {
 	t.Helper()
 	in, err := inbox.New(c, o)
@@ -33,7 +35,7 @@ func RunInbox(t testing.TB, c *bus.Conn, o inbox.Options, h inbox.Handler) (in *
 		case err := <-done:
 			return err
 		case <-time.After(30 * time.Second):
-			return fmt.Errorf("inbox %s does not stop", o.RunnerID)
+			return fmt.Errorf("inbox %s did not stop", o.RunnerID)
 		}
 	})
 	t.Cleanup(func() {
@@ -51,6 +53,16 @@ func RunInbox(t testing.TB, c *bus.Conn, o inbox.Options, h inbox.Handler) (in *
 	}
 	return in, stop
 }
+
+// NoHost implements the methods of an [inbox.Handler] that a test without sessions does not need: the owner of a
+// session is unknown, and every session has a log.
+type NoHost struct{}
+
+// Owns returns an error.
+func (NoHost) Owns(context.Context, string) error { return errors.New("ownership is not known") }
+
+// Absent returns false.
+func (NoHost) Absent(context.Context, string) bool { return false }
 
 // Send publishes a prompt in plain text.
 func Send(t testing.TB, c *bus.Conn, session, text string) {

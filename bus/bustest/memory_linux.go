@@ -11,14 +11,14 @@ import (
 const (
 	memoryDir    = "/dev/shm"
 	memoryPrefix = "loopbus-test-"
-	// memoryRoom is what has to be free there: many times what the tests of a package hold at once.
+	// memoryRoom is the free space that the file system must have: many times what the tests of a package need.
 	memoryRoom = 4 << 30
 )
 
-// FilesInMemory has the temporary directories of this process's tests in memory, where the system has a file system
-// there with room, and nobody has set TMPDIR or asked for benchmarks. Servers make and delete files by the thousand,
-// which costs much on a disk; that they find them again when they are killed is the same. It belongs into TestMain, and
-// done after the tests. What killed tests have left there goes with the next call.
+// FilesInMemory places the temporary directories of this process's tests in memory, if the system has a file system in
+// memory with enough space, TMPDIR is not set and no benchmarks run. Servers create and delete thousands of files,
+// which is slow on a disk; files in memory survive the kill of a server just as well. Call FilesInMemory in TestMain,
+// and done after the tests. The next call deletes the directories that killed tests have left.
 func FilesInMemory() (done func(), err error) {
 	if os.Getenv("TMPDIR") != "" || flag.Lookup("test.bench").Value.String() != "" || !hasRoom(memoryDir, memoryRoom) {
 		return func() {}, nil
@@ -32,7 +32,7 @@ func FilesInMemory() (done func(), err error) {
 		return nil, fmt.Errorf("bustest: temporary directory in memory: %w", err)
 	}
 	return func() {
-		_ = os.RemoveAll(dir) // or the next one does
+		_ = os.RemoveAll(dir) // the next call deletes what this one could not
 		_ = lock.Close()
 	}, nil
 }
@@ -42,7 +42,7 @@ func hasRoom(dir string, room uint64) bool {
 	return syscall.Statfs(dir, &s) == nil && s.Bavail*uint64(s.Bsize) >= room && syscall.Access(dir, 2) == nil
 }
 
-// lockedDir makes a directory in parent whose lock this process holds until it ends: a sweep leaves it alone.
+// lockedDir creates a directory in parent and locks it until the process ends, so that no sweep deletes it.
 func lockedDir(parent string) (dir string, lock *os.File, err error) {
 	for {
 		if dir, err = os.MkdirTemp(parent, memoryPrefix); err != nil {
@@ -54,11 +54,11 @@ func lockedDir(parent string) (dir string, lock *os.File, err error) {
 			}
 			_ = lock.Close()
 		}
-		// A sweep has come between.
+		// A sweep has deleted the directory before it was locked.
 	}
 }
 
-// tryLock returns nil where another process has the lock, or the directory is gone.
+// tryLock returns nil if another process has the lock, or the directory was deleted.
 func tryLock(dir string) *os.File {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -71,9 +71,9 @@ func tryLock(dir string) *os.File {
 	return f
 }
 
-// sweep removes the directories in parent of processes that have ended.
+// sweep deletes the directories in parent whose processes have ended.
 func sweep(parent string) {
-	dirs, _ := filepath.Glob(filepath.Join(parent, memoryPrefix+"*")) // the pattern is a good one
+	dirs, _ := filepath.Glob(filepath.Join(parent, memoryPrefix+"*")) // the pattern is well formed
 	for _, dir := range dirs {
 		if lock := tryLock(dir); lock != nil {
 			_ = os.RemoveAll(dir)

@@ -11,8 +11,8 @@ import (
 	"github.com/loopbus/loopbus/bus/permissions"
 )
 
-// NATS starts a server that is not ours to configure, with the options as they are, on loopback. Without a port it has
-// one of its own, and without a directory a new one.
+// NATS starts a server on loopback with exactly these options. Without a port it listens on a free one, and without a
+// directory it gets a new one.
 func NATS(t testing.TB, o *server.Options) *server.Server {
 	t.Helper()
 	o.Host, o.Port, o.NoLog, o.NoSigs = "127.0.0.1", cmp.Or(o.Port, server.RANDOM_PORT), true, true
@@ -32,7 +32,7 @@ func NATS(t testing.TB, o *server.Options) *server.Server {
 	return s
 }
 
-// Configured starts a server with JetStream and a configuration, but for its port and its directory.
+// Configured starts a server with JetStream and a configuration, which must not set the port and the directory.
 func Configured(t testing.TB, config string) *server.Server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "nats.conf")
@@ -47,7 +47,7 @@ func Configured(t testing.TB, config string) *server.Server {
 	return NATS(t, o)
 }
 
-// RolesOf returns the roles that the table of commands has for one of its rows.
+// RolesOf returns the roles in the row of a command in the table of commands.
 func RolesOf(t testing.TB, command string) []permissions.Name {
 	t.Helper()
 	for _, c := range permissions.Commands() {

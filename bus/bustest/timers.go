@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// TimerWaits reports whether a timer of a session waits, whichever process has set it.
+// TimerWaits reports whether a timer of a session is set, by any process.
 func TimerWaits(ctx context.Context, c *bus.Conn, session, name string) (bool, error) {
 	s, err := c.JetStream().Stream(ctx, schemas.StreamTimers)
 	if err != nil {

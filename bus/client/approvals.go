@@ -13,24 +13,25 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Approval is a call that waits for somebody's agreement, or does not any more. [Session.Approve] and [Session.Deny]
-// answer it, with Request.Call.
+// Approval is a tool call that needs an approval, waiting for it or not any more. Answer it by passing Request to
+// [Session.Approve] or [Session.Deny].
 type Approval struct {
 	Session string
-	Seq     uint64 // of its approval_requested
+	Seq     uint64 // sequence of its approval_requested event
 	Time    time.Time
 	RunID   string
 	Request schemas.ApprovalRequested
-	// Waiting says that nobody has answered yet.
+	// Waiting reports whether the call still waits for an answer.
 	Waiting bool
-	// Resolved is the answer; nil while it waits, and where its run has ended without one.
+	// Resolved is the answer; nil while the call waits, and if the call or its run ended without an answer.
 	Resolved *schemas.ApprovalResolved
 }
 
-// Approvals yields the approvals of all sessions that wait, in no particular order, then each that is requested, and
-// each again when it does not wait any more, until ctx ends, which is the last thing yielded, as its error. Nothing is
-// missed across lost connections and restarts of the server. To begin with it reads the last message of each session,
-// and the log of each whose run is under way.
+// Approvals yields the waiting approvals of all sessions, in no particular order, then each new one as it is
+// requested, and each again with Waiting false once it no longer waits. It ends when ctx ends, yielding the context's
+// error last. Nothing is missed across lost connections and server restarts.
+//
+// On start it reads the last message of every session, and the whole log of each session with a run in progress.
 func (c *Client) Approvals(ctx context.Context) iter.Seq2[Approval, error] {
 	return func(yield func(Approval, error) bool) {
 		f := &approvals{c: c, waiting: map[string][]Approval{}, yield: func(a Approval) bool { return yield(a, nil) }}
@@ -44,7 +45,8 @@ func (c *Client) Approvals(ctx context.Context) iter.Seq2[Approval, error] {
 	}
 }
 
-// approvals follows the logs of all sessions by their sequence in the stream, which has them all without a gap.
+// approvals follows the logs of all sessions by their sequence in the stream, which contains all of them without a
+// gap.
 type approvals struct {
 	c       *Client
 	yield   func(Approval) bool
@@ -58,7 +60,7 @@ func (f *approvals) run(ctx context.Context) error {
 		return err
 	}
 	defer t.close()
-	if err := f.untilRead(ctx, f.readAwake); err != nil {
+	if err := f.retryRead(ctx, f.readOpenRuns); err != nil {
 		return err
 	}
 	for _, list := range f.waiting {
@@ -69,7 +71,7 @@ func (f *approvals) run(ctx context.Context) error {
 		}
 	}
 	for {
-		if err := f.untilRead(ctx, f.catchUp); err != nil {
+		if err := f.retryRead(ctx, f.catchUp); err != nil {
 			return err
 		}
 		if err := f.listen(ctx, t); err != nil {
@@ -78,42 +80,42 @@ func (f *approvals) run(ctx context.Context) error {
 	}
 }
 
-// untilRead reads, and retries while the server cannot be reached.
-func (f *approvals) untilRead(ctx context.Context, read func(context.Context) error) error {
+// retryRead calls read until it succeeds or fails with a permanent error.
+func (f *approvals) retryRead(ctx context.Context, read func(context.Context) error) error {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		err := read(ctx)
-		if err == nil || !passing(err) || ctx.Err() != nil {
+		if err == nil || !isTransient(err) || ctx.Err() != nil {
 			return err
 		}
 		if pause == maxPause {
-			f.c.o.Logger.Warn("approvals cannot be read, trying again", "err", err)
+			f.c.o.Logger.Warn("reading approvals failed, will retry", "err", err)
 		}
 		wait(ctx, pause)
 	}
 }
 
-// readAwake reads the logs of the sessions whose run is under way, as their last message says.
-func (f *approvals) readAwake(ctx context.Context) error {
+// readOpenRuns reads the logs of the sessions whose last event belongs to a run in progress.
+func (f *approvals) readOpenRuns(ctx context.Context) error {
 	f.at = 0
 	clear(f.waiting)
-	var awake []string
+	var open []string
 	last := jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy}
-	for m, err := range f.c.stored(ctx, schemas.StreamEvents, f.c.subjects.Event("*"), last) {
+	for m, err := range f.c.readStored(ctx, schemas.StreamEvents, f.c.subjects.Event("*"), last) {
 		if err != nil {
 			return err
 		}
 		f.at = m.seq
 		session, err := f.c.subjects.ParseEvent(m.subject)
 		if err != nil {
-			continue // no log
+			continue // not the subject of a log
 		}
 		events, err := schemas.SplitLog(session, m.header, m.data)
 		if n := len(events) - 1; err == nil && events[n].RunID != "" && events[n].Name != string(schemas.EventAgentEnd) {
-			awake = append(awake, session)
+			open = append(open, session)
 		}
 	}
-	for _, session := range awake {
-		for m, err := range f.c.stored(ctx, schemas.StreamEvents, f.c.subjects.Event(session), after(0)) {
+	for _, session := range open {
+		for m, err := range f.c.readStored(ctx, schemas.StreamEvents, f.c.subjects.Event(session), startAfter(0)) {
 			if err != nil {
 				return err
 			}
@@ -129,9 +131,9 @@ func (f *approvals) readAwake(ctx context.Context) error {
 }
 
 func (f *approvals) catchUp(ctx context.Context) error {
-	for m, err := range f.c.stored(ctx, schemas.StreamEvents, f.c.subjects.Event("*"), after(f.at)) {
+	for m, err := range f.c.readStored(ctx, schemas.StreamEvents, f.c.subjects.Event("*"), startAfter(f.at)) {
 		if err == nil {
-			err = f.message(ctx, m, f.show)
+			err = f.message(ctx, m, f.emit)
 		}
 		if err != nil {
 			return err
@@ -141,7 +143,7 @@ func (f *approvals) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// listen yields what comes live. It returns nil when there may be something that has not come.
+// listen yields what arrives live. It returns nil when something may have been missed and the logs must be read.
 func (f *approvals) listen(ctx context.Context, t *tap) error {
 	check := time.NewTimer(lastCheck)
 	defer check.Stop()
@@ -158,7 +160,7 @@ func (f *approvals) listen(ctx context.Context, t *tap) error {
 			if rec.seq > f.at+1 {
 				return nil
 			}
-			if err := f.message(ctx, rec, f.show); passing(err) {
+			if err := f.message(ctx, rec, f.emit); isTransient(err) {
 				return nil
 			} else if err != nil {
 				return err
@@ -177,15 +179,15 @@ func (f *approvals) listen(ctx context.Context, t *tap) error {
 	}
 }
 
-func (f *approvals) show(a Approval) error {
+func (f *approvals) emit(a Approval) error {
 	if !f.yield(a) {
 		return errStop
 	}
 	return nil
 }
 
-// message takes the approvals out of a message of a log. A log that cannot be read has none.
-func (f *approvals) message(ctx context.Context, m storedMsg, show func(Approval) error) error {
+// message processes the approval events of a commit. A commit that cannot be decoded is skipped.
+func (f *approvals) message(ctx context.Context, m storedMsg, emit func(Approval) error) error {
 	session, err := f.c.subjects.ParseEvent(m.subject)
 	if err != nil {
 		return nil
@@ -211,13 +213,13 @@ func (f *approvals) message(ctx context.Context, m storedMsg, show func(Approval
 		})
 		switch {
 		case err == nil:
-			err = f.event(e, show)
+			err = f.event(e, emit)
 		case fetched == nil || errors.Is(fetched, ErrDamaged):
-			// One session's data, which go ahead of its log where it is deleted, are not everybody's business.
-			f.c.o.Logger.Warn("an event of a session cannot be read: what it says of approvals is passed over", "session",
-				session, "seq", s.Seq, "type", s.Name, "err", err)
+			// Deleting a session removes its payloads before its log. This must not end the list of all other sessions.
+			f.c.o.Logger.Warn("skipped an event whose payload cannot be read", "session", session, "seq", s.Seq,
+				"type", s.Name, "err", err)
 			if err = nil; schemas.EventType(s.Name) == schemas.EventAgentEnd {
-				err = f.over(session, "", nil, show)
+				err = f.resolve(session, "", nil, emit)
 			}
 		}
 		if err != nil {
@@ -227,30 +229,35 @@ func (f *approvals) message(ctx context.Context, m storedMsg, show func(Approval
 	return nil
 }
 
-func (f *approvals) event(e schemas.Event, show func(Approval) error) error {
+func (f *approvals) event(e schemas.Event, emit func(Approval) error) error {
 	switch d := e.Data.(type) {
 	case *schemas.ApprovalRequested:
 		for _, known := range f.waiting[e.Session] {
-			if known.Seq == e.Seq {
-				return nil // its message is read again, after one of its events could not be had
+			switch {
+			case known.Seq == e.Seq && known.Request.Digest == d.Digest:
+				return nil // the commit is read again after a transient error
+			case known.Seq >= e.Seq: // of a session that was deleted and started again
+				if err := f.resolve(e.Session, known.Request.Call, nil, emit); err != nil {
+					return err
+				}
 			}
 		}
 		a := Approval{Session: e.Session, Seq: e.Seq, Time: e.Time, RunID: e.RunID, Request: *d, Waiting: true}
 		f.waiting[e.Session] = append(f.waiting[e.Session], a)
-		return show(a)
+		return emit(a)
 	case *schemas.ApprovalResolved:
-		return f.over(e.Session, d.Call, d, show)
+		return f.resolve(e.Session, d.Call, d, emit)
 	case *schemas.ToolExecutionEnd:
-		return f.over(e.Session, d.Call, nil, show)
+		return f.resolve(e.Session, d.Call, nil, emit)
 	case *schemas.AgentEnd:
-		return f.over(e.Session, "", nil, show)
+		return f.resolve(e.Session, "", nil, emit)
 	}
 	return nil
 }
 
-// over ends the wait of a call, or of all of a session's.
-func (f *approvals) over(session string, call schemas.CallKey, resolved *schemas.ApprovalResolved,
-	show func(Approval) error,
+// resolve marks a call, or with an empty key all calls of a session, as no longer waiting.
+func (f *approvals) resolve(session string, call schemas.CallKey, resolved *schemas.ApprovalResolved,
+	emit func(Approval) error,
 ) error {
 	var left, ended []Approval
 	for _, a := range f.waiting[session] {
@@ -265,7 +272,7 @@ func (f *approvals) over(session string, call schemas.CallKey, resolved *schemas
 		delete(f.waiting, session)
 	}
 	for _, a := range ended {
-		if err := show(a); err != nil {
+		if err := emit(a); err != nil {
 			return err
 		}
 	}

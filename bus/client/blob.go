@@ -20,18 +20,18 @@ import (
 
 const blobScheme = "nats://" + schemas.BucketBlobs + "/"
 
-// maxInline is how long the data of a command may be to travel in the command itself.
+// maxInline is the largest size of a command's data that is sent in the command itself.
 const maxInline = 400 << 10
 
-// pieceBytes is how much of an input is in a message of its own.
+// pieceBytes is the chunk size of an uploaded input.
 const pieceBytes = 128 << 10
 
-// upload keeps the data of an input as an object, and returns the reference. Who uploads may not read what is there,
-// and could learn what others have uploaded if he might: so the object is written message by message, under a name
-// that nobody else can guess.
+// upload stores the data of an input as an object and returns its reference. A client that uploads may not read the
+// bucket, or it could learn what others have uploaded. So upload publishes the object's messages itself, without the
+// reads of nats.go's object store, under a name that nobody else can guess.
 func (c *Client) upload(ctx context.Context, data []byte) (ref string, err error) {
 	if len(data) > schemas.MaxInputBytes {
-		return "", fmt.Errorf("the input has %d bytes, more than %d", len(data), schemas.MaxInputBytes)
+		return "", fmt.Errorf("the input has %d bytes, the limit is %d", len(data), schemas.MaxInputBytes)
 	}
 	sum := sha256.Sum256(data)
 	name := hex.EncodeToString(sum[:]) + "-" + rand.Text()
@@ -53,22 +53,22 @@ func (c *Client) upload(ctx context.Context, data []byte) (ref string, err error
 	return schemas.InputScheme + name, err
 }
 
-// putInput stores a message of an object. The id, which nobody can guess, keeps it from being stored twice.
+// putInput stores one message of an object. Its id, which nobody can guess, prevents a retry from storing it twice.
 func (c *Client) putInput(ctx context.Context, subject, id string, data []byte) error {
 	const prefix = "$O." + schemas.BucketInputs + "."
-	return c.persist(ctx, func(ctx context.Context) error {
+	return c.retry(ctx, func(ctx context.Context) error {
 		_, err := c.js.Publish(ctx, prefix+subject, data, jetstream.WithMsgID(id))
 		return c.explain(err, prefix)
 	})
 }
 
-// blob returns the data of an event that is kept in the object store, checked against its digest.
+// blob returns the payload of an event from the object store, after verifying its digest.
 func (c *Client) blob(ctx context.Context, ref string) (data []byte, err error) {
 	name, ok := strings.CutPrefix(ref, blobScheme)
 	if !ok {
-		return nil, fmt.Errorf("%w: the data reference %.100q is not below %s", ErrDamaged, ref, blobScheme)
+		return nil, fmt.Errorf("%w: the data reference %.100q does not start with %s", ErrDamaged, ref, blobScheme)
 	}
-	err = c.persist(ctx, func(ctx context.Context) error {
+	err = c.retry(ctx, func(ctx context.Context) error {
 		store, err := c.js.ObjectStore(ctx, schemas.BucketBlobs)
 		if err == nil {
 			data, err = store.GetBytes(ctx, name)
@@ -79,10 +79,10 @@ func (c *Client) blob(ctx context.Context, ref string) (data []byte, err error) 
 		return c.explain(err, c.api+"STREAM.INFO.OBJ_"+schemas.BucketBlobs, "$O."+schemas.BucketBlobs+".")
 	})
 	if err != nil {
-		return nil, fmt.Errorf("data %s: %w", ref, err)
+		return nil, fmt.Errorf("fetch payload %s: %w", ref, err)
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name[strings.LastIndexByte(name, '/')+1:] {
-		return nil, fmt.Errorf("%w: the data of %s has another digest", ErrDamaged, ref)
+		return nil, fmt.Errorf("%w: the payload %s does not match its digest", ErrDamaged, ref)
 	}
 	return data, nil
 }

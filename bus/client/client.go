@@ -13,21 +13,22 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Client is a way to the sessions of a deployment. All methods may be called concurrently.
+// Client gives access to the sessions of one loopbus deployment. Its methods are safe for concurrent use.
 type Client struct {
-	nc       *nats.Conn
-	js       jetstream.JetStream
-	api      string // prefix of the subjects of the JetStream API
-	subjects schemas.Subjects
-	o        Options
-	owned    bool
-	kept     int // messages of a live feed that wait for a slow reader
+	nc           *nats.Conn
+	js           jetstream.JetStream
+	api          string // prefix of JetStream API subjects
+	subjects     schemas.Subjects
+	o            Options
+	owned        bool // Close closes nc
+	pendingLimit int  // messages of a live feed that wait for a slow reader
 }
 
-// Connect connects to one server or several, their URLs separated by commas. An empty url is that of [Options].Context,
-// and without one nats://127.0.0.1:4222. A server that cannot be reached, or refuses the client, is an error at once; a
-// connection that is lost later is made again for ever. No error or log line has credentials. The caller has to
-// [Client.Close] the client.
+// Connect connects to one or more servers, given as URLs separated by commas. If url is empty, it uses the URL of
+// [Options].Context, and without a context nats://127.0.0.1:4222.
+//
+// Connect fails at once if no server can be reached or the server refuses the client. After that, the client
+// reconnects for ever. Errors and log lines contain no credentials. The caller must [Client.Close] the client.
 func Connect(url string, o Options) (*Client, error) {
 	if o.Context != "" {
 		inContext, of, err := dial.ReadContext(o.Context)
@@ -54,8 +55,9 @@ func Connect(url string, o Options) (*Client, error) {
 	return c, nil
 }
 
-// New returns a client on a connection of the caller's, which has to outlive it and should reconnect for ever. The
-// options of the connection itself are ignored.
+// New returns a client that uses an existing connection. The caller keeps ownership of nc, must keep it open while
+// the client is in use, and should configure it to reconnect for ever. New ignores the options that configure a
+// connection.
 func New(nc *nats.Conn, o Options) (*Client, error) {
 	subjects, err := schemas.NewSubjects(o.Prefix)
 	if err != nil {
@@ -66,23 +68,23 @@ func New(nc *nats.Conn, o Options) (*Client, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	return &Client{nc: nc, js: js, api: natsio.APIPrefix(js), subjects: subjects, o: o.withDefaults(),
-		kept: liveMessages}, nil
+		pendingLimit: liveMessages}, nil
 }
 
-// Close closes the connection that [Connect] made; one that was given to [New] stays open. Loops that follow something
-// end with an error that wraps [nats.ErrConnectionClosed].
+// Close closes the connection if [Connect] made it; a connection passed to [New] stays open. Iterators that are
+// following something end with an error that wraps [nats.ErrConnectionClosed].
 func (c *Client) Close() {
 	if c.owned {
 		c.nc.Close()
 	}
 }
 
-// NATS is the connection. It stays the client's.
+// NATS returns the client's connection. The client keeps ownership of it.
 func (c *Client) NATS() *nats.Conn { return c.nc }
 
-// Subjects is the grammar of subjects below the client's prefix.
+// Subjects returns the subject grammar for the client's prefix.
 func (c *Client) Subjects() schemas.Subjects { return c.subjects }
 
-// Session returns a handle of a session, which need not exist yet. It makes no request; an illegal id is an error of
-// the handle's methods, one that wraps [schemas.ErrSubject].
+// Session returns a handle of the session with the given id, which need not exist yet. It makes no request. If the id
+// is invalid, the methods of the handle return an error that wraps [schemas.ErrSubject].
 func (c *Client) Session(id string) *Session { return &Session{c: c, id: id} }

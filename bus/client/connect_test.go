@@ -18,14 +18,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// startNATS starts a server that loopbus does not configure.
+// startNATS starts a server without any loopbus setup.
 func startNATS(t *testing.T, o *server.Options) string {
 	t.Helper()
 	o.JetStream = true
 	return bustest.NATS(t, o).ClientURL()
 }
 
-// in is options that name a context of the nats command line, with these settings.
+// in returns options that name a context file of the nats command line with the given contents.
 func in(t *testing.T, format string, args ...any) client.Options {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "c.json")
@@ -85,7 +85,7 @@ func TestConnectRefuses(t *testing.T) {
 			APIPrefix: "x"}}, "domain"},
 		"unknown context":    {"", client.Options{Context: "no-such-context"}, "no-such-context"},
 		"path as context":    {"", client.Options{Context: "../secrets"}, "is not the name"},
-		"no JSON in context": {"", in(t, "secret"), "is not the JSON"},
+		"no JSON in context": {"", in(t, "secret"), "is not a context in JSON"},
 		"proxy in context":   {"", in(t, `{"socks_proxy":"socks://secret"}`), "socks_proxy"},
 		"nsc in context":     {"", in(t, `{"nsc":"nsc://secret"}`), "setting nsc"},
 		"JWT in context":     {"", in(t, `{"user_jwt":"secret"}`), "user_jwt"},
@@ -105,12 +105,12 @@ func TestConnectRefuses(t *testing.T) {
 	}
 }
 
-// A client that connects where no runner has ever been gets an error that says so.
+// A client of a server that no runner has used gets ErrNoStreams.
 func TestWithoutStreams(t *testing.T) {
 	t.Parallel()
 	c := connect(t, startNATS(t, &server.Options{}))
 	for _, err := range c.Session("s1").Watch(bustest.Deadline(t), 1) {
-		if !errors.Is(err, client.ErrNotThere) {
+		if !errors.Is(err, client.ErrNoStreams) {
 			t.Errorf("watch: %v", err)
 		}
 	}

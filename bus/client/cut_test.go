@@ -13,12 +13,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// relay stands between a client and its server. It can keep the server's answers back, and cut.
+// relay forwards bytes between a client and its server. It can hold back the server's answers, and cut connections.
 type relay struct {
 	t      *testing.T
 	server string
 	l      net.Listener
-	pinged chan struct{} // gets a value for each PING of the client while answers are kept back
+	pinged chan struct{} // gets a value for each PING of the client while answers are held back
 
 	mu    sync.Mutex
 	keeps bool
@@ -61,7 +61,7 @@ func (r *relay) accept() {
 	}
 }
 
-// pass carries what one side says to the other until either is gone.
+// pass forwards from one side to the other until either closes.
 func (r *relay) pass(to, from net.Conn, asks bool) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	buf := make([]byte, 1<<16)
@@ -93,7 +93,7 @@ func (r *relay) keepBack() {
 	r.keeps = true
 }
 
-// cut ends all connections, and lets everything pass on new ones.
+// cut closes all connections; new ones are forwarded without holding back.
 func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,8 +103,9 @@ func (r *relay) cut() {
 	r.conns, r.keeps = nil, false
 }
 
-// A connection that is lost while the client subscribes is no closed one: nats.go says the same of both.
-func TestWatchSurvivesALossWhileItSubscribes(t *testing.T) {
+// A connection lost while the client subscribes must not count as closed, although nats.go returns the same error for
+// both.
+func TestWatchSurvivesConnectionLossWhileSubscribing(t *testing.T) {
 	t.Parallel()
 	server, a, _ := start(t)
 	a.commit(&schemas.AgentStart{})

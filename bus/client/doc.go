@@ -1,25 +1,33 @@
-// Package client is the Go client of loopbus: it prompts, steers and aborts sessions, follows what they do, and lists
-// tools and approvals. It needs NATS and package schemas alone; a program with it links no server.
+// Package client is the Go client of loopbus. It sends prompts, steers and aborts to sessions, follows their events
+// and deltas, answers approvals, and lists sessions, tools and models. It depends on nats.go, package schemas and
+// small leaf packages; a program that imports it links no server.
 //
-// A [Client] is one connection. A [Session] of it is a handle that costs nothing. [Session.Prompt] sends a prompt and
-// returns the [Run] that it begins, joins or waits for; [Run.Items] follows the run and [Run.Wait] returns what it came
-// to. [Session.Watch] follows all that happens in a session.
+// A [Client] wraps one NATS connection. A [Session] is a handle that costs nothing to make. [Session.Prompt] sends a
+// prompt and returns a [Run]: [Run.Items] yields the run's events and deltas, [Run.Wait] returns its [Result].
+// [Session.Watch] follows everything that happens in a session.
 //
-// Events are yielded in the order of their sequences, each once, without a gap, across lost connections and restarts of
-// the server: they come live as the server republishes them, and from the log where one is missing. Updates are yielded
-// after the event that they belong to and before the event that ends it, in their order and each once. What is yielded
-// of a reply's deltas is always a beginning of the reply: where an update is lost for good, the rest of that reply
-// comes with its message_end, which has the whole message in any case. A follower that begins in the middle of a reply
-// is given all of its updates so far, as far back as the server keeps updates (two minutes).
+// # What following guarantees
 //
-// Memory is bounded whatever comes in: a reader that is slow loses its place in the live feed and is brought back from
-// the log. Following runs in the goroutine of the loop that ranges over it; whatever it has opened is closed when the
-// loop ends.
+// Events are yielded in the order of their sequences, each exactly once and without a gap, across lost connections
+// and server restarts. They arrive live, as the server republishes them; the client reads the log when one is
+// missing.
 //
-// A command is sent as a CloudEvent with an id, which makes it idempotent: sent again with the same id, by this process
-// or another one, it changes nothing, and everybody who asks for its [Run] gets the same one. Without [WithID] each
-// call is another command.
+// Updates (deltas) are yielded in order, each at most once, after the event they belong to and before the event that
+// ends it. The deltas yielded of a reply always form a prefix of that reply: if an update is lost for good, no later
+// ones follow, and the complete message arrives with its message_end. A follower that starts in the middle of a reply
+// receives all of the reply's updates so far, as far back as the server keeps them (two minutes).
 //
-// Every method that talks to the server ends when its context does, or after [Options].RequestTimeout. A lost
-// connection is waited for within this time; a permission that is missing is an error that says so.
+// Memory is bounded. If the caller is slower than the live feed, the client drops live messages and reads them from
+// the log again. Following runs in the goroutine that ranges over the iterator, and releases its subscriptions and
+// consumers when the loop ends.
+//
+// # Commands and retries
+//
+// Every command is a CloudEvent whose id makes it idempotent: sending it again with the same id, from this process or
+// from another one, changes nothing, and every sender gets the same [Run]. Without [WithID] each call sends a new
+// command.
+//
+// Every method that makes a request returns when its context ends, or after [Options].RequestTimeout. Within that
+// time it retries while the connection is lost or the server has no leader. A missing permission is reported as an
+// error that names the subject.
 package client

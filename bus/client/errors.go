@@ -13,8 +13,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// RejectedError says that a session refused a command, which changed nothing. Code is one of the Reject codes of
-// package schemas and stable; Reason is for people.
+// RejectedError reports that a session refused a command, which changed nothing. Code is one of the stable Reject
+// codes of package schemas; Reason is for people.
 type RejectedError struct {
 	Session   string
 	CommandID string
@@ -28,17 +28,17 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("session %s rejected %s %s: %s (%s)", e.Session, e.Kind, e.CommandID, e.Reason, e.Code)
 }
 
-// WithdrawnError says that an input was withdrawn, or superseded by another prompt, before it had an effect. By is the
-// id of the command that did it.
+// WithdrawnError reports that an input was withdrawn, or superseded by another prompt, before it had an effect. By is
+// the id of the command that caused it.
 type WithdrawnError struct {
 	Session    string
 	CommandID  string
 	Kind       schemas.CommandKind
 	By         string
-	Superseded bool // by a prompt that interrupts; otherwise by an abort, clear_queue or cancel_input
+	Superseded bool // by an interrupting prompt; if false, withdrawn by an abort, clear_queue or cancel_input
 }
 
-// Error names the command and what took it away.
+// Error names the input and the command that withdrew or superseded it.
 func (e *WithdrawnError) Error() string {
 	how := "withdrawn"
 	if e.Superseded {
@@ -47,18 +47,25 @@ func (e *WithdrawnError) Error() string {
 	return fmt.Sprintf("session %s: %s %s was %s by %s", e.Session, e.Kind, e.CommandID, how, e.By)
 }
 
-// ErrNotThere is wrapped where the server has no streams of loopbus: no runner has been started with it yet, or the
-// URL, the account or the JetStream domain is another one's.
-var ErrNotThere = errors.New("there are no streams of loopbus: no runner has been started with this server and account")
+// ErrNoStreams is wrapped by errors of requests to a server without loopbus streams: no runner has used this server
+// yet, or the URL, the account or the JetStream domain is wrong.
+var ErrNoStreams = errors.New("the server has no loopbus streams: start a runner with this server and account first, " +
+	"or check the URL, the account and the JetStream domain")
 
-// ErrDamaged is wrapped where a log is not what a runner writes: events are missing from it, or cannot be read.
+// ErrInboxFull is wrapped if the inbox takes no more commands: a thousand commands of this kind wait for the session,
+// or the inbox of all sessions has reached its size limit. Retry when the runners have caught up.
+var ErrInboxFull = errors.New("the inbox is full: a thousand commands of this kind wait for the session, or the " +
+	"inbox of all sessions has reached its limit; try again when runners have caught up")
+
+// ErrDamaged is wrapped if stored data is not what a runner writes: events of a log are missing or cannot be decoded,
+// or a payload does not match its digest.
 var ErrDamaged = errors.New("the log is damaged")
 
-// errStop ends following because the caller has enough.
-var errStop = errors.New("the caller has enough")
+// errStop is returned internally when the caller has left its loop.
+var errStop = errors.New("the caller left the loop")
 
-// passing reports whether an error is of a kind that goes away when a server, or the leader of a stream, is back.
-func passing(err error) bool {
+// isTransient reports whether an error is likely to disappear when a server, or the leader of a stream, is back.
+func isTransient(err error) bool {
 	if natsio.Passing(err) || natsio.IsAny(err, errIncomplete, jetstream.ErrConsumerNotFound,
 		jetstream.ErrConsumerDeleted, jetstream.ErrJetStreamNotEnabled) {
 		return true
@@ -72,15 +79,16 @@ func passing(err error) bool {
 		(api.Code == http.StatusServiceUnavailable || api.ErrorCode == errCodeDuplicateInProcess)
 }
 
-// errCodeDuplicateInProcess says that a copy of the message with the same id is being replicated: asked again, the
-// server knows what has become of it.
+// errCodeDuplicateInProcess is the server's code for a message whose copy with the same id is being replicated. On a
+// retry the server knows the outcome.
 const errCodeDuplicateInProcess = 10158
 
-// explain says what a request that had no answer is known to lack: a publish that is not permitted is answered only by
-// the connection's last error, which has no more than a text to tell its subject.
+// explain improves the error of a request to one of the subjects. NATS does not answer a publish that is not
+// permitted: the violation is known only from the connection's last error, and the subject only from the text of that
+// error.
 func (c *Client) explain(err error, subjects ...string) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) {
-		return fmt.Errorf("%w (%w)", ErrNotThere, err)
+		return fmt.Errorf("%w (%w)", ErrNoStreams, err)
 	}
 	last := c.nc.LastError()
 	if !errors.Is(last, nats.ErrPermissionViolation) {

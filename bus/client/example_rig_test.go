@@ -15,7 +15,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// startRunner is what stands for `runner --listen …` in the examples: a server and a runner in this process, whose
+// startRunner stands for `runner --listen …` in the examples: it starts a server and a runner in this process. The
 // model answers each prompt with the next of the replies.
 func startRunner(replies ...string) (url string, stop func()) {
 	dir, err := os.MkdirTemp("", "example")

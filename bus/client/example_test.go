@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A prompt, and what it came to.
+// Send a prompt and wait for the reply.
 func Example() {
 	url, stop := startRunner("Two files: a.txt and b.txt.")
 	defer stop()
@@ -39,7 +39,7 @@ func Example() {
 	// no_tool_calls 1
 }
 
-// The text of a reply while it is streamed, and the message when it is whole.
+// Print the reply while it is being streamed, then the events of the run.
 func ExampleRun_Items() {
 	url, stop := startRunner("Hello!")
 	defer stop()
@@ -61,11 +61,11 @@ func ExampleRun_Items() {
 			log.Fatal(err)
 		}
 		if text := item.Delta(); text != "" {
-			streamed.WriteString(text) // as much of the reply as has come
+			streamed.WriteString(text) // the next piece of the reply
 			continue
 		}
 		if item.Event == nil {
-			continue // progress of a tool, or a model that thinks
+			continue // progress of a tool, or thinking of the model
 		}
 		switch d := item.Event.Data.(type) {
 		case *schemas.ToolExecutionStart:
@@ -83,8 +83,8 @@ func ExampleRun_Items() {
 	// ends with no_tool_calls
 }
 
-// A client that may crash gives its commands ids of its own. Sent again, a command changes nothing, and has the same
-// run.
+// A client that may crash chooses the ids of its commands. Sending a command again with the same id changes nothing
+// and returns the same run.
 func ExampleWithID() {
 	url, stop := startRunner("Ordered.", "Never said.")
 	defer stop()
@@ -112,7 +112,7 @@ func ExampleWithID() {
 	// r2 Ordered.
 }
 
-// What a session refuses has a code.
+// A refusal has a stable code that programs can branch on.
 func ExampleRejectedError() {
 	url, stop := startRunner()
 	defer stop()
@@ -132,8 +132,8 @@ func ExampleRejectedError() {
 	// Output: there was nothing to abort: no run is under way
 }
 
-// All that happens in a session, from its first event on. A reader that comes back later continues behind the last
-// event seen.
+// Follow everything that happens in a session, beginning with its first event. To resume later, pass the sequence
+// after the last event seen.
 func ExampleSession_Watch() {
 	url, stop := startRunner("Hello!")
 	defer stop()
@@ -165,7 +165,7 @@ func ExampleSession_Watch() {
 	// 2 agent_start
 }
 
-// A program that agrees to harmless calls, in whichever session they wait.
+// Approve calls of a harmless tool, whichever session they belong to.
 func ExampleClient_Approvals() {
 	ctx := context.Background()
 	c, err := client.Connect("nats://127.0.0.1:4222", client.Options{Name: "approver"})
@@ -178,8 +178,8 @@ func ExampleClient_Approvals() {
 			log.Fatal(err)
 		}
 		if a.Waiting && a.Request.ToolName == "ls" {
-			if err := c.Session(a.Session).Approve(ctx, a.Request.Call, "reads only"); err != nil {
-				log.Print(err) // somebody else was faster
+			if err := c.Session(a.Session).Approve(ctx, a.Request, "reads only"); err != nil {
+				log.Print(err) // for example because another approver was faster
 			}
 		}
 	}

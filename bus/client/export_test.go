@@ -1,4 +1,4 @@
 package client
 
-// Keep has the client keep so many messages of a live feed for a slow reader.
-func (c *Client) Keep(messages int) { c.kept = messages }
+// Keep sets how many live messages the client queues for a slow reader.
+func (c *Client) Keep(messages int) { c.pendingLimit = messages }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLinksNeitherServerNorWatermill holds what a program has to link that imports the client: nats.go, this module's
-// schemas, two leaves, and what these need.
+// TestLinksNeitherServerNorWatermill limits what a program links when it imports the client: nats.go, package
+// schemas, leaf packages, and their dependencies.
 func TestLinksNeitherServerNorWatermill(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()

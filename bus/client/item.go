@@ -2,15 +2,16 @@ package client
 
 import "github.com/loopbus/loopbus/schemas"
 
-// Item is one thing that happened in a session: an event of its log, or an update, a live delta that belongs to one.
-// One of the two is set. Both are shared with nobody and must not be changed while others read them.
+// Item is something that happened in a session: either an event of its log, or an update, which is a live delta of an
+// event. Exactly one field is set. The caller must not modify what they point to if other goroutines use the same
+// item.
 type Item struct {
 	Event  *schemas.Event
 	Update *schemas.Update
 }
 
-// Seq is the sequence of the event, or of the event that the update belongs to. [Session.Watch] with the sequence after
-// that of the last event goes on where a loop ended.
+// Seq returns the sequence of the event, or of the event that the update belongs to. To resume after a loop has
+// ended, call [Session.Watch] with the sequence of the last event plus one.
 func (i Item) Seq() uint64 {
 	if i.Update != nil {
 		return i.Update.Event
@@ -18,8 +19,8 @@ func (i Item) Seq() uint64 {
 	return i.Event.Seq
 }
 
-// Delta returns the text that an update adds to the reply being streamed, without its thinking and its tool calls; ""
-// for everything else.
+// Delta returns the text that an update adds to the reply being streamed, without thinking and tool calls. It returns
+// "" for every other item.
 func (i Item) Delta() (text string) {
 	if i.Update == nil {
 		return ""

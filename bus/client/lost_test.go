@@ -15,9 +15,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A server that is restarted in the middle of a reply has lost the updates so far, if they were in memory, and knows
-// nothing of the client. The log goes on without a gap or a repetition.
-func TestWatchSurvivesARestart(t *testing.T) {
+// A server restart in the middle of a reply loses the updates so far, which are in memory, and all subscriptions. The
+// events must continue without a gap or a repetition.
+func TestWatchSurvivesServerRestart(t *testing.T) {
 	t.Parallel()
 	addr, again := bustest.Restartable(t)
 	server := again()
@@ -50,7 +50,7 @@ func TestWatchSurvivesARestart(t *testing.T) {
 	w.want("5 message_end")
 }
 
-// What is written while the server's clients are away, and while the reader is, comes in order and once.
+// Events written while the reader is slow and the connection is lost arrive in order, each once.
 func TestSlowReaderMissesNothing(t *testing.T) {
 	t.Parallel()
 	server, a, _ := start(t)
@@ -70,7 +70,7 @@ func TestSlowReaderMissesNothing(t *testing.T) {
 	w.want("2 message_start")
 	events, updates := uint64(2), uint64(0)
 	for read := 0; events < a.seq || updates < a.updates[m]; read++ {
-		if read == 30 { // there is room for some now, and what was dropped is in front of them
+		if read == 30 { // now a part fits into the queue; what was dropped is older than that
 			more()
 		}
 		item, ok := <-w.items
@@ -105,8 +105,8 @@ func TestTwoClientsSeeTheSame(t *testing.T) {
 	two.want("2 message_end")
 }
 
-// A loop that ends leaves nothing with the connection or the server.
-func TestNothingIsLeft(t *testing.T) {
+// A loop that has ended leaves no subscription and no consumer behind.
+func TestEndedLoopLeavesNoSubscriptionOrConsumer(t *testing.T) {
 	t.Parallel()
 	server, a, _ := start(t)
 	c := connect(t, server.ClientURL())
@@ -150,8 +150,8 @@ func consumers(t *testing.T, js jetstream.JetStream, stream string) int {
 	return s.CachedInfo().State.Consumers
 }
 
-// A stream in memory is lost in a restart of its server until a runner makes it again. Until then updates are live
-// only.
+// The stream of updates is in memory: after a server restart it does not exist until a runner creates it. Until then
+// updates arrive live only.
 func TestUpdatesWithoutTheirStream(t *testing.T) {
 	t.Parallel()
 	_, a, s := start(t)

@@ -14,25 +14,25 @@ import (
 
 const defaultRequestTimeout = 30 * time.Second
 
-// Options configures [Connect] and [New]. Everything may stay empty. [New] uses Prefix, Source,
-// RequestTimeout, and Domain and APIPrefix of Dial only: the rest is about making a connection.
+// Options configures [Connect] and [New]. The zero value is usable. [New] uses only Prefix, Source, RequestTimeout,
+// and the Domain and APIPrefix of Dial; the other fields configure a connection.
 type Options struct {
-	// Context names a context of the nats command line (or is the absolute path of one's file), whose settings count
-	// where these options say nothing. See [dial.ReadContext].
+	// Context names a context of the nats command line, or is the absolute path of a context file. Its settings apply
+	// where these options are empty. See [dial.ReadContext].
 	Context string
-	// Name is shown in the server's list of connections. Default "loopbus-client".
+	// Name identifies the connection in the server's connection list. Default "loopbus-client".
 	Name string
-	// Prefix of every subject, see [schemas.NewSubjects].
+	// Prefix is the first part of every subject; see [schemas.NewSubjects]. Default "agent".
 	Prefix string
-	// Dial says as whom to connect and how, and where JetStream is.
+	// Dial holds credentials, TLS settings, and the JetStream domain or API prefix.
 	Dial dial.Settings
-	// Source says who sends the commands, as the CloudEvents attribute does: a URI reference. Default
-	// /loopbus/client/<Name>. It is in the log of every session that is sent something.
+	// Source is the CloudEvents source of the commands that this client sends: a URI reference. The log of a session
+	// records it. Default /loopbus/client/<Name>.
 	Source string
-	// RequestTimeout is how long a request may take where its context sets no earlier end, lost connections included.
+	// RequestTimeout limits each request, including retries and reconnects, if its context has no earlier deadline.
 	// Default 30 s.
 	RequestTimeout time.Duration
-	// Logger records when the connection is lost and when it is back; nil discards.
+	// Logger receives a record when the connection is lost and when it is re-established; nil discards.
 	Logger *slog.Logger
 }
 
@@ -46,12 +46,12 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// natsOptions checks what a connection needs and returns it as nats.go wants it.
+// natsOptions validates the connection settings and converts them to options of nats.go.
 func (o Options) natsOptions() ([]nats.Option, error) {
 	opts, err := o.Dial.Options(o.Name, o.Logger)
 	return append(opts, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		if !errors.Is(err, nats.ErrSlowConsumer) { // a slow reader, which reads the log again
-			o.Logger.Warn("nats", "err", err)
+		if !errors.Is(err, nats.ErrSlowConsumer) { // the follower reads dropped messages from the log
+			o.Logger.Warn("NATS reported an asynchronous error", "err", err)
 		}
 	})), err
 }

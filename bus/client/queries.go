@@ -8,23 +8,24 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// serviceError is the header of a NATS service's answer that is an error.
+// serviceError is the header that marks an answer of a NATS service as an error.
 const serviceError = "Nats-Service-Error-Code"
 
-// Sessions asks for a page of the sessions there are, those with the latest activity first. The zero query is for the
-// first page of all of them; see [schemas.SessionsQuery] for how to choose, and for the page that follows.
+// Sessions returns a page of sessions, those with the latest activity first. The zero query selects the first page of
+// all sessions; [schemas.SessionsQuery] describes filters and paging.
 //
-// This and the other queries are answered by one of the runners. A query that is refused is an error that wraps a
-// [*schemas.QueryError]. One that nobody can answer at the moment is asked again until its time is over.
+// Runners answer this and the other queries. If a runner refuses a query, the error wraps a [*schemas.QueryError]. If
+// no runner answers, the client retries until the context or [Options].RequestTimeout expires.
 func (c *Client) Sessions(ctx context.Context, q schemas.SessionsQuery) (page schemas.SessionsPage, err error) {
 	return page, c.query(ctx, c.subjects.QueryAll(schemas.QuerySessions), q, &page)
 }
 
-// Models lists the models in the catalogue of one of the runners: those that [schemas.SetModel] may name. A runner also
-// takes other ids of providers whose lists are open, and models that other runners serve.
+// Models lists the models in the catalogue of one of the runners: those that [schemas.SetModel] may name. A runner
+// also accepts other model ids of providers that have an open list, and models that other runners serve.
 func (c *Client) Models(ctx context.Context) (models []schemas.ModelInfo, err error) {
 	q := schemas.PageQuery{Limit: schemas.MaxQueryLimit}
 	for {
@@ -39,23 +40,24 @@ func (c *Client) Models(ctx context.Context) (models []schemas.ModelInfo, err er
 	}
 }
 
-// State asks what the session is doing. [Session.Watch] from the event after its Seq goes on from there.
+// State returns what the session is doing. To follow it from there, call [Session.Watch] with the state's Seq plus
+// one.
 func (s *Session) State(ctx context.Context) (state schemas.SessionState, err error) {
 	return state, s.query(ctx, schemas.QueryState, struct{}{}, &state)
 }
 
-// Stats asks what the session has used.
+// Stats returns what the session has used.
 func (s *Session) Stats(ctx context.Context) (stats schemas.SessionStats, err error) {
 	return stats, s.query(ctx, schemas.QueryStats, struct{}{}, &stats)
 }
 
-// Tree asks for a page of the session's tree; the first, for which the query is zero, has also its family: what it was
-// branched from, and what was branched from it. See [schemas.SessionTree] for the page that follows.
+// Tree returns a page of the session's tree. The first page, for the zero query, includes the session's family: the
+// session that it was branched from and those branched from it. [schemas.SessionTree] describes paging.
 func (s *Session) Tree(ctx context.Context, q schemas.PageQuery) (tree schemas.SessionTree, err error) {
 	return tree, s.query(ctx, schemas.QueryTree, q, &tree)
 }
 
-// Messages asks for a page of the transcript; the zero query is for the newest messages.
+// Messages returns a page of the transcript. The zero query selects the newest messages.
 func (s *Session) Messages(ctx context.Context, q schemas.MessagesQuery) (page schemas.MessagesPage, err error) {
 	return page, s.query(ctx, schemas.QueryMessages, q, &page)
 }
@@ -70,8 +72,8 @@ func (s *Session) query(ctx context.Context, kind schemas.QueryKind, request, an
 func (c *Client) query(ctx context.Context, subject string, request, answer any) error {
 	body, err := schemas.Marshal(request)
 	if err == nil {
-		err = c.persist(ctx, func(ctx context.Context) error {
-			m, err := c.nc.RequestWithContext(ctx, subject, body)
+		err = c.retry(ctx, func(ctx context.Context) error {
+			m, err := natsio.Request(ctx, c.nc, subject, body)
 			if err != nil {
 				return c.explain(err, subject)
 			}
@@ -80,14 +82,15 @@ func (c *Client) query(ctx context.Context, subject string, request, answer any)
 	}
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return fmt.Errorf("client: query %s: no runner answers: %w", subject, err)
+		return fmt.Errorf("client: query %s: no runner answers; is one running with this server and prefix?: %w", subject,
+			err)
 	case err != nil:
 		return fmt.Errorf("client: query %s: %w", subject, err)
 	}
 	return nil
 }
 
-// readAnswer decodes an answer, or returns what it refuses the query with.
+// readAnswer decodes the answer to a query, or returns the error that it contains.
 func readAnswer(m *nats.Msg, answer any) error {
 	code := m.Header.Get(serviceError)
 	if code == "" {

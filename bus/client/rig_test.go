@@ -16,7 +16,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// connect returns a client of its own connection.
+// connect returns a client with its own connection.
 func connect(t testing.TB, url string) *client.Client {
 	t.Helper()
 	c, err := client.Connect(url, client.Options{})
@@ -27,7 +27,7 @@ func connect(t testing.TB, url string) *client.Client {
 	return c
 }
 
-// author writes the log of one session as a runner would, step by step.
+// author writes the log of one session step by step, as a runner would.
 type author struct {
 	t       testing.TB
 	c       *bus.Conn
@@ -42,7 +42,7 @@ func newAuthor(t testing.TB, c *bus.Conn, session string) *author {
 	return &author{t: t, c: c, session: session, updates: map[uint64]uint64{}}
 }
 
-// commit appends events in one message, and returns the sequence of the first.
+// commit appends events in one message and returns the sequence of the first.
 func (a *author) commit(data ...schemas.EventData) uint64 {
 	a.t.Helper()
 	first := a.seq + 1
@@ -72,13 +72,13 @@ func (a *author) store(header nats.Header, payload []byte) {
 	a.stream = ack.Sequence
 }
 
-// begin begins a reply and returns the sequence of its message_start.
+// begin starts a reply and returns the sequence of its message_start.
 func (a *author) begin() uint64 {
 	a.t.Helper()
 	return a.commit(&schemas.MessageStart{MessageID: fmt.Sprintf("m%d", a.seq+1), Role: schemas.RoleAssistant})
 }
 
-// end ends the reply that began with an event.
+// end appends the message_end of the reply whose message_start has sequence start.
 func (a *author) end(start uint64, text string) uint64 {
 	a.t.Helper()
 	return a.commit(&schemas.MessageEnd{MessageID: fmt.Sprintf("m%d", start), Message: schemas.AnyMessage{
@@ -98,7 +98,7 @@ func (a *author) delta(start, n uint64, text string) schemas.Update {
 			AssistantMessageEvents: []schemas.StreamEvent{{Type: schemas.StreamTextDelta, Delta: text}}}}
 }
 
-// publish publishes an update, and waits until it is stored.
+// publish publishes an update and waits until it is stored.
 func (a *author) publish(u schemas.Update) {
 	a.t.Helper()
 	header, payload, err := schemas.EncodeUpdate(u)
@@ -112,7 +112,7 @@ func (a *author) publish(u schemas.Update) {
 	}
 }
 
-// describe is an item in one line: "7 message_start" or "7.2 text".
+// describe returns an item as one line: "7 message_start" or "7.2 text".
 func describe(i client.Item) string {
 	if u := i.Update; u != nil {
 		text := i.Delta()
@@ -124,7 +124,7 @@ func describe(i client.Item) string {
 	return fmt.Sprintf("%d %s", i.Event.Seq, i.Event.Type())
 }
 
-// watching is a loop in a goroutine of its own, read step by step.
+// watching is a loop over Session.Watch in its own goroutine, read step by step.
 type watching struct {
 	t     testing.TB
 	items chan string
@@ -132,7 +132,7 @@ type watching struct {
 	stop  func()
 }
 
-// watch begins to watch. The end of the test ends it.
+// watch starts a loop that ends with the test.
 func watch(t testing.TB, s *client.Session, from uint64) *watching {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,27 +10,27 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Result is what a run came to.
+// Result is the outcome of a run.
 type Result struct {
-	// RunID is the run's, "" where the input was dealt with by a hook and no run has seen it.
+	// RunID is the id of the run; "" if a hook handled the input and no run started.
 	RunID string
-	// Seq is the sequence of the run's agent_end.
+	// Seq is the sequence of the run's agent_end event or, if Handled, of the event that ended the command.
 	Seq uint64
-	// Reason is why it ended; ErrorMessage is for people, where it is not a normal end.
+	// Reason tells why the run ended. ErrorMessage explains an abnormal end to a person.
 	Reason       schemas.TerminationReason
 	ErrorMessage string
-	// Reply is the model's last one, nil if there was none.
+	// Reply is the model's last message; nil if there is none.
 	Reply *schemas.AssistantMessage
-	// Turns, Usage and Duration are those of the whole run. Cost is in US dollars, also part of Usage.
+	// Turns, Usage and Duration cover the whole run. Cost is in US dollars and repeats Usage.Cost.Total.
 	Turns    int
 	Usage    schemas.Usage
 	Cost     float64
 	Duration time.Duration
-	// Handled says that a hook has dealt with the input, and no run was begun.
+	// Handled reports whether a hook handled the input, so that no run started.
 	Handled bool
 }
 
-// Text is the text of the reply, "" if there is none.
+// Text returns the text of the reply; "" if there is none.
 func (r Result) Text() string {
 	if r.Reply == nil {
 		return ""
@@ -38,32 +38,33 @@ func (r Result) Text() string {
 	return r.Reply.Content.JoinText()
 }
 
-// Run is the run of one input: the one that it began, or was queued for, or joined. It may be used concurrently, and
-// any number of loops may follow it.
+// Run is a handle of the run of one input: the run that the input started, waited for, or joined. It is safe for
+// concurrent use, and any number of loops may follow it.
 type Run struct {
 	s  *Session
 	id string
-	at place // of the log before the command
+	at position // end of the log before the command
 
 	mu    sync.Mutex
-	ended *ending // once it is known
+	ended *runEnd // nil until the outcome is known
 }
 
-// ending is how it has ended.
-type ending struct {
+// runEnd is the outcome of a run: a result, or the error that ended the command without one.
+type runEnd struct {
 	result Result
 	err    error
 }
 
-// CommandID is the id of the command that the run belongs to.
+// CommandID returns the id of the command that the run belongs to.
 func (r *Run) CommandID() string { return r.id }
 
-// Session is the session that it is in.
+// Session returns the session of the run.
 func (r *Run) Session() *Session { return r.s }
 
-// Items yields the command's own events and those of its run, with the updates, from the first to the run's agent_end.
-// A run that the input joined is yielded from where it is taken in; what other runs do while it waits is left out. That
-// the input was refused is the last thing yielded, as a [*RejectedError], that it was withdrawn a [*WithdrawnError].
+// Items yields the events of the command and of its run, with updates, up to and including the run's agent_end. If
+// the input joined a run, Items begins where the run takes the input in. Events of other runs, in progress while the
+// input waits, are left out. If the input was refused, the iterator ends with a [*RejectedError]; if it was
+// withdrawn, with a [*WithdrawnError].
 func (r *Run) Items(ctx context.Context) iter.Seq2[Item, error] { return r.items(ctx, true) }
 
 func (r *Run) items(ctx context.Context, updates bool) iter.Seq2[Item, error] {
@@ -74,7 +75,7 @@ func (r *Run) items(ctx context.Context, updates bool) iter.Seq2[Item, error] {
 				yield(Item{}, err)
 				return
 			}
-			ours := t.Take(item)
+			ours := t.Observe(item)
 			if t.ended != nil {
 				r.mu.Lock()
 				r.ended = t.ended
@@ -93,8 +94,9 @@ func (r *Run) items(ctx context.Context, updates bool) iter.Seq2[Item, error] {
 	}
 }
 
-// Wait waits for the end of the run and returns what it came to. A run that ended badly is no error: its Reason says
-// so. That the input was refused is a [*RejectedError], that it was withdrawn a [*WithdrawnError].
+// Wait waits until the run ends and returns its result. A run that fails is not an error of Wait: see
+// [Result].Reason. If the input was refused, Wait returns a [*RejectedError]; if it was withdrawn, a
+// [*WithdrawnError].
 func (r *Run) Wait(ctx context.Context) (Result, error) {
 	if r.end() == nil {
 		for _, err := range r.items(ctx, false) {
@@ -107,7 +109,7 @@ func (r *Run) Wait(ctx context.Context) (Result, error) {
 	return end.result, end.err
 }
 
-func (r *Run) end() *ending {
+func (r *Run) end() *runEnd {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ended

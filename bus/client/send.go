@@ -11,14 +11,15 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Option changes how one command is sent.
-type Option func(*sending)
+// Option configures how one command is sent.
+type Option func(*sendOptions)
 
-// sending is what the options of one command come to.
-type sending struct {
+// sendOptions collects the options of one command.
+type sendOptions struct {
 	id          string
 	traceParent string
 	whenBusy    schemas.WhenBusy
@@ -27,48 +28,54 @@ type sending struct {
 	channelOnly bool
 }
 
-// WithID gives the command its id, 1 to 128 printable characters that are unique within the session. A command that is
-// sent again with its id changes nothing. A sender that repeats one after a crash gets the [Run] that it has begun.
-func WithID(id string) Option { return func(s *sending) { s.id = id } }
+// WithID sets the id of the command: 1 to 128 printable characters, unique within the session. Sending a command
+// again with the same id changes nothing. A sender that repeats a command after a crash gets the [Run] that it
+// started.
+func WithID(id string) Option { return func(s *sendOptions) { s.id = id } }
 
-// WhenBusy says what a prompt does while a run is under way; without it, the prompt waits for a run of its own.
-func WhenBusy(b schemas.WhenBusy) Option { return func(s *sending) { s.whenBusy = b } }
+// WhenBusy sets what a prompt does while a run is in progress. By default the prompt waits and then starts its own
+// run.
+func WhenBusy(b schemas.WhenBusy) Option { return func(s *sendOptions) { s.whenBusy = b } }
 
-// WithChannel binds the session to a client from the run of a prompt or continue on: the tools that are announced for a
-// workspace of that name come on top of the session's own.
-func WithChannel(workspace string) Option { return func(s *sending) { s.channel = workspace } }
+// WithChannel binds the session to a client, from the run of a prompt or continue on: the session gets the tools that
+// are announced for the workspace of that name, in addition to its own.
+func WithChannel(workspace string) Option { return func(s *sendOptions) { s.channel = workspace } }
 
-// WithArgs has [Session.Approve] change the call's arguments: args, a JSON object, are all that it is executed with.
-// The session refuses those that do not fit the tool's schema with [schemas.RejectInvalidArgs], and the call waits on.
-func WithArgs(args json.RawMessage) Option { return func(s *sending) { s.args = args } }
+// WithArgs makes [Session.Approve] replace the call's arguments. args is a JSON object with all arguments of the
+// call. If they do not match the tool's schema, the session refuses the answer with [schemas.RejectInvalidArgs] and
+// the call keeps waiting.
+func WithArgs(args json.RawMessage) Option { return func(s *sendOptions) { s.args = args } }
 
-// WithChannelOnly is [WithChannel], but the session has the tools of that workspace and no others.
+// WithChannelOnly is like [WithChannel], but the session has only the tools of that workspace.
 func WithChannelOnly(workspace string) Option {
-	return func(s *sending) { s.channel, s.channelOnly = workspace, true }
+	return func(s *sendOptions) { s.channel, s.channelOnly = workspace, true }
 }
 
-// WithTraceParent gives the command its W3C trace context.
+// WithTraceParent sets the W3C trace context of the command.
 func WithTraceParent(traceParent string) Option {
-	return func(s *sending) { s.traceParent = traceParent }
+	return func(s *sendOptions) { s.traceParent = traceParent }
 }
 
-// Sent is a command that the server has stored: from then on it is not lost.
+// Sent describes a command that the server has stored. A stored command is not lost.
 type Sent struct {
-	ID string // the command's
-	// StreamSeq is where it is stored in AGENT_CMD.
+	// ID is the id of the command.
+	ID string
+	// StreamSeq is the sequence of the command in the stream AGENT_CMD.
 	StreamSeq uint64
-	// Duplicate says that the stream has had a message of this name within the last minutes. The command is stored all the
-	// same: the one before may have been somebody else's, or of a session of this id that was deleted. A session takes a
-	// command once. One that was sent earlier is not known by this.
+	// Duplicate reports whether the stream received a message with the same session and id within its duplicate window
+	// (a few minutes). The command is stored nevertheless, because the earlier message may belong to another sender, or
+	// to a deleted session with the same id; the session applies a command once. False does not mean that the command is
+	// new: a command sent before the window is not detected here.
 	Duplicate bool
 }
 
-// Send sends a command of any kind and returns when the server has stored it, without waiting for what it does. It
-// takes the permission to publish it and, for an input over 400 KiB, which is uploaded, those of the role inputs. It is
-// sent again until it is stored, which its id makes harmless.
+// Send sends a command of any kind and returns when the server has stored it; it does not wait for the command's
+// effect. The client needs the permission to publish the command and, for an input over 400 KiB, which is uploaded
+// first, those of the role inputs. Send retries until the command is stored, which its id makes harmless. If the
+// inbox takes no more commands during all that time, the error wraps [ErrInboxFull].
 func (s *Session) Send(ctx context.Context, data schemas.CommandData, opts ...Option) (Sent, error) {
 	kind := data.CommandKind()
-	var o sending
+	var o sendOptions
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -87,13 +94,16 @@ func (s *Session) Send(ctx context.Context, data schemas.CommandData, opts ...Op
 	}
 	publish := func(ctx context.Context) (err error) {
 		ack, err = s.c.js.PublishMsg(ctx, msg)
+		if natsio.NoRoom(err) {
+			return fmt.Errorf("%w (%w)", ErrInboxFull, err)
+		}
 		return s.c.explain(err, msg.Subject)
 	}
-	err = s.c.persist(ctx, publish)
+	err = s.c.retry(ctx, publish)
 	duplicate := err == nil && ack.Duplicate
 	if duplicate {
 		msg.Header.Set(jetstream.MsgIDHeader, msg.Header.Get(jetstream.MsgIDHeader)+"/"+rand.Text())
-		err = s.c.persist(ctx, publish)
+		err = s.c.retry(ctx, publish)
 	}
 	if err != nil {
 		return Sent{}, fmt.Errorf("client: send %s %s to session %s: %w", kind, o.id, s.id, err)
@@ -101,9 +111,9 @@ func (s *Session) Send(ctx context.Context, data schemas.CommandData, opts ...Op
 	return Sent{ID: o.id, StreamSeq: ack.Sequence, Duplicate: duplicate}, nil
 }
 
-// message is a command as a CloudEvent in binary mode, so that even the refusal of data that nobody can read names the
-// command's id.
-func (s *Session) message(data schemas.CommandData, o sending) (*nats.Msg, error) {
+// message encodes a command as a CloudEvent in binary mode: its id is a header, so a runner can name the command in
+// its refusal even if it cannot decode the data.
+func (s *Session) message(data schemas.CommandData, o sendOptions) (*nats.Msg, error) {
 	kind := data.CommandKind()
 	data, err := o.apply(data)
 	if err != nil {
@@ -121,7 +131,7 @@ func (s *Session) message(data schemas.CommandData, o sending) (*nats.Msg, error
 		schemas.HeaderType:            {schemas.CloudEventType(kind)},
 		schemas.HeaderSubject:         {s.id},
 		schemas.HeaderDataContentType: {schemas.ContentJSON},
-		// The stream knows these ids in all sessions, and a session's own are unique in it only.
+		// The stream deduplicates across sessions, but a command id is unique only within its session.
 		jetstream.MsgIDHeader: {s.id + "/" + id},
 	}
 	if o.traceParent != "" {
@@ -130,11 +140,12 @@ func (s *Session) message(data schemas.CommandData, o sending) (*nats.Msg, error
 	return &nats.Msg{Subject: s.c.subjects.Command(s.id, kind), Header: header, Data: body}, nil
 }
 
-// apply puts what the options say into a copy of the command.
-func (o sending) apply(data schemas.CommandData) (schemas.CommandData, error) {
+// apply returns a copy of the command with the options applied. It fails if an option does not fit the kind of
+// command.
+func (o sendOptions) apply(data schemas.CommandData) (schemas.CommandData, error) {
 	bound := schemas.Binding{Channel: o.channel, ChannelOnly: o.channelOnly}
 	if _, ok := data.(*schemas.Approve); !ok && o.args != nil {
-		return nil, errors.New("WithArgs is for an approval")
+		return nil, errors.New("WithArgs applies to approvals only")
 	}
 	switch c := data.(type) {
 	case *schemas.Approve:
@@ -154,7 +165,7 @@ func (o sending) apply(data schemas.CommandData) (schemas.CommandData, error) {
 		}
 	}
 	if o.whenBusy != "" || o.channel != "" {
-		return nil, errors.New("WhenBusy is for prompts, WithChannel for prompts and continue")
+		return nil, errors.New("WhenBusy applies to prompts only, WithChannel to prompts and continue")
 	}
 	return data, nil
 }

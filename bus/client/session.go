@@ -9,53 +9,57 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Session is a handle of one session. It holds nothing and may be used concurrently.
+// Session is a handle of one session. It has no state and is safe for concurrent use.
 type Session struct {
 	c  *Client
 	id string
 }
 
-// ID is the session's id.
+// ID returns the session's id.
 func (s *Session) ID() string { return s.id }
 
-// Text is an input of plain text.
+// Text returns an input that consists of plain text.
 func Text(text string) schemas.Input { return schemas.Input{Text: text} }
 
-// Prompt sends a prompt and returns its run: the one that it begins, or waits for, or, with [WhenBusy], joins. Whether
-// the session takes the prompt is the run's to say.
+// Prompt sends a prompt and returns a handle of its run: the run that the prompt starts or, depending on [WhenBusy],
+// joins or waits for. Prompt returns once the server has stored the command; whether the session accepts it, is
+// reported by the [Run].
 func (s *Session) Prompt(ctx context.Context, in schemas.Input, opts ...Option) (*Run, error) {
-	return s.sendAt(ctx, &schemas.Prompt{Input: in}, opts)
+	return s.sendTracked(ctx, &schemas.Prompt{Input: in}, opts)
 }
 
-// Steer sends an input that reaches the model before its next call. The run is the one that takes it in, and begins
-// with it where the session is idle.
+// Steer sends an input that reaches the model before its next call. The returned [Run] is the one that takes the
+// input in. If the session is idle, the input starts a run.
 func (s *Session) Steer(ctx context.Context, in schemas.Input, opts ...Option) (*Run, error) {
-	return s.sendAt(ctx, &schemas.Steer{Input: in}, opts)
+	return s.sendTracked(ctx, &schemas.Steer{Input: in}, opts)
 }
 
-// FollowUp sends an input that reaches the model when the run would end. The run is as [Session.Steer] has it.
+// FollowUp sends an input that reaches the model when the current run would otherwise end. If the session is idle,
+// the input starts a run. The returned [Run] is the one that takes the input in.
 func (s *Session) FollowUp(ctx context.Context, in schemas.Input, opts ...Option) (*Run, error) {
-	return s.sendAt(ctx, &schemas.FollowUp{Input: in}, opts)
+	return s.sendTracked(ctx, &schemas.FollowUp{Input: in}, opts)
 }
 
-// Continue starts a run from the transcript as it is, or from what is queued.
+// Continue starts a run from the transcript as it is, or from queued inputs, without a new input.
 func (s *Session) Continue(ctx context.Context, opts ...Option) (*Run, error) {
-	return s.sendAt(ctx, &schemas.Continue{}, opts)
+	return s.sendTracked(ctx, &schemas.Continue{}, opts)
 }
 
-// Run returns the run of an input that has been sent, by anybody at any time, by the id of its command. It makes no
-// request; a command that the session has not had is waited for.
+// Run returns a handle of the run that belongs to the command with the given id, whichever client sent it and when.
+// It makes no request. If the session has not received the command yet, the methods of the [Run] wait for it.
 func (s *Session) Run(commandID string) *Run { return &Run{s: s, id: commandID} }
 
-// sendAt sends a command and remembers how far the log was before, so that its outcome is looked for from there.
-func (s *Session) sendAt(ctx context.Context, data schemas.CommandData, opts []Option) (*Run, error) {
-	var o sending
+// sendTracked sends a command and records the end of the log before it, so that the outcome is searched for from
+// there. With an id chosen by the caller the command may have been sent earlier: then the search begins at the start
+// of the log.
+func (s *Session) sendTracked(ctx context.Context, data schemas.CommandData, opts []Option) (*Run, error) {
+	var o sendOptions
 	for _, opt := range opts {
 		opt(&o)
 	}
-	var at place
+	var at position
 	if o.id == "" && schemas.CheckSession(s.id) == nil {
-		err := s.c.persist(ctx, func(ctx context.Context) (err error) {
+		err := s.c.retry(ctx, func(ctx context.Context) (err error) {
 			at, err = s.c.head(ctx, s.id)
 			return err
 		})
@@ -67,19 +71,19 @@ func (s *Session) sendAt(ctx context.Context, data schemas.CommandData, opts []O
 	return &Run{s: s, id: sent.ID, at: at}, err
 }
 
-// Do sends a command and waits for its outcome. That it was refused is a [*RejectedError], that it was withdrawn
-// before it had an effect a [*WithdrawnError]. An input has its outcome when it enters the transcript; [Session.Prompt]
-// and its like follow it further.
+// Do sends a command and waits for its outcome. It returns a [*RejectedError] if the session refused the command, and
+// a [*WithdrawnError] if the command was withdrawn before it had an effect. For an input, Do returns when the input
+// enters the transcript; use [Session.Prompt], [Session.Steer] or [Session.FollowUp] to follow its run.
 func (s *Session) Do(ctx context.Context, data schemas.CommandData, opts ...Option) error {
 	_, err := s.do(ctx, data, opts)
 	return err
 }
 
-// do is [Session.Do] for commands whose outcome has a text.
+// do is [Session.Do] for commands whose outcome carries a text.
 func (s *Session) do(ctx context.Context, data schemas.CommandData, opts []Option) (text string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.c.o.RequestTimeout)
 	defer cancel()
-	sent, err := s.sendAt(ctx, data, opts)
+	sent, err := s.sendTracked(ctx, data, opts)
 	if err != nil {
 		return "", err
 	}
@@ -95,32 +99,37 @@ func (s *Session) do(ctx context.Context, data schemas.CommandData, opts []Optio
 	return "", nil
 }
 
-// Abort ends the run under way. Without one it is refused with [schemas.RejectNoRun].
+// Abort ends the current run. If there is none, it returns a [*RejectedError] with [schemas.RejectNoRun].
 func (s *Session) Abort(ctx context.Context, reason string, opts ...Option) error {
 	return s.Do(ctx, &schemas.Abort{Reason: reason}, opts...)
 }
 
-// Approve lets a call be executed that waits for approval, which [Approval] names; with [WithArgs], with other
-// arguments than it has.
-func (s *Session) Approve(ctx context.Context, call schemas.CallKey, reason string, opts ...Option) error {
-	return s.Do(ctx, &schemas.Approve{ApprovalAnswer: schemas.ApprovalAnswer{Call: call, Reason: reason}}, opts...)
+// Approve lets a call that waits for approval execute; with [WithArgs], it executes with other arguments. asked is
+// the request that was shown to the person or program that approves, from [Approval] or from the log. If a different
+// call now waits under the same key, for instance because the session was deleted and started again, the session
+// refuses the answer with [schemas.RejectStale] and the call keeps waiting. A request without a Digest approves
+// whatever waits under its Call.
+func (s *Session) Approve(ctx context.Context, asked schemas.ApprovalRequested, reason string, opts ...Option) error {
+	return s.Do(ctx, &schemas.Approve{ApprovalAnswer: asked.Answer(reason)}, opts...)
 }
 
-// Deny has a call that waits for approval answered with an error that says the reason.
-func (s *Session) Deny(ctx context.Context, call schemas.CallKey, reason string, opts ...Option) error {
-	return s.Do(ctx, &schemas.Deny{ApprovalAnswer: schemas.ApprovalAnswer{Call: call, Reason: reason}}, opts...)
+// Deny refuses a call that waits for approval: the model receives an error result that contains the reason. asked has
+// the meaning that it has for [Session.Approve].
+func (s *Session) Deny(ctx context.Context, asked schemas.ApprovalRequested, reason string, opts ...Option) error {
+	return s.Do(ctx, &schemas.Deny{ApprovalAnswer: asked.Answer(reason)}, opts...)
 }
 
-// Set changes a setting of the session: one of the set_ commands, such as [schemas.SetModel] or [schemas.SetTools].
+// Set changes a setting of the session. setting is one of the set_ commands, such as [schemas.SetModel] or
+// [schemas.SetTools].
 func (s *Session) Set(ctx context.Context, setting schemas.CommandData, opts ...Option) error {
 	if kind := setting.CommandKind(); !strings.HasPrefix(string(kind), "set_") {
-		return fmt.Errorf("client: %s is not a setting of session %s", kind, s.id)
+		return fmt.Errorf("client: set session %s: %s is not a set_ command", s.id, kind)
 	}
 	return s.Do(ctx, setting, opts...)
 }
 
-// History yields the events of the log from sequence from, 1 for the first, as far as there are any now. A session that
-// has not begun has none.
+// History yields the events that the log holds now, beginning with sequence from (1 is the first). A session that has
+// no log yields nothing.
 func (s *Session) History(ctx context.Context, from uint64) iter.Seq2[schemas.Event, error] {
 	return func(yield func(schemas.Event, error) bool) {
 		for item, err := range s.follow(ctx, &watcher{from: max(from, 1), stored: true}) {

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	firstTimeout   = time.Second     // of the first attempt of a request
-	attemptTimeout = 5 * time.Second // of one request of a reader, which has no other limit
+	firstTimeout   = time.Second     // limit of a request's first attempt
+	attemptTimeout = 5 * time.Second // limit of one request of a reader, which has no other deadline
 	minPause       = 20 * time.Millisecond
 	maxPause       = time.Second
 	batchMessages  = 64
 	batchBytes     = 4 << 20
-	readerIdle     = 30 * time.Second // after which the server forgets the consumer of a reader that went away
+	readerIdle     = 30 * time.Second // after which the server deletes the consumer of a reader that disappeared
 )
 
-// errIncomplete says that an answer came in part. What is missing is asked for again.
+// errIncomplete is the error of a batch that arrived in part. It is transient: the reader requests the rest again.
 var errIncomplete = errors.New("the answer is incomplete")
 
-// storedMsg is a message as a stream holds it.
+// storedMsg is a message as a stream stores it.
 type storedMsg struct {
 	subject string
 	seq     uint64 // in the stream
@@ -36,14 +36,26 @@ type storedMsg struct {
 	data    []byte
 }
 
-// stored yields the messages of a stream on a subject that have a sequence above after, in order, as far as there are
-// any now. It asks for a batch at a time, so that it holds no more however slow its reader is. An error is the last
-// thing yielded; a caller that continues after a passing one asks for what is above the last message that it got.
-func (c *Client) stored(ctx context.Context, stream, subject string, o jetstream.ConsumerConfig,
+// connected returns nil if the client is connected, nats.ErrDisconnected while it reconnects, and
+// nats.ErrConnectionClosed after it was closed.
+func (c *Client) connected() error {
+	switch {
+	case c.nc.IsConnected():
+		return nil
+	case c.nc.IsClosed():
+		return nats.ErrConnectionClosed
+	}
+	return nats.ErrDisconnected
+}
+
+// readStored yields the messages that a stream has now on a subject, in the order of the stream; o selects where to
+// start. It requests one batch at a time, so memory stays bounded if the caller is slow. An error is yielded last.
+// After a transient error the caller may call readStored again, starting after the last message that it received.
+func (c *Client) readStored(ctx context.Context, stream, subject string, o jetstream.ConsumerConfig,
 ) iter.Seq2[storedMsg, error] {
 	return func(yield func(storedMsg, error) bool) {
-		if !c.nc.IsConnected() { // a request would be sent when it is, and leave a consumer that nobody reads
-			yield(storedMsg{}, nats.ErrDisconnected)
+		if err := c.connected(); err != nil { // a buffered request would later create a consumer that nobody reads
+			yield(storedMsg{}, err)
 			return
 		}
 		o.FilterSubject, o.AckPolicy, o.MemoryStorage = subject, jetstream.AckNonePolicy, true
@@ -56,7 +68,7 @@ func (c *Client) stored(ctx context.Context, stream, subject string, o jetstream
 			return
 		}
 		name := consumer.CachedInfo().Name
-		// Without a reply subject there is nothing to wait for. If it gets lost, the server forgets the consumer later.
+		// No reply is needed: if the request is lost, the server deletes the consumer after readerIdle.
 		defer func() { _ = c.nc.Publish(c.api+"CONSUMER.DELETE."+stream+"."+name, nil) }()
 		r := &reader{c: c, consumer: consumer, left: consumer.CachedInfo().NumPending, yield: yield}
 		for r.left > 0 {
@@ -70,8 +82,8 @@ func (c *Client) stored(ctx context.Context, stream, subject string, o jetstream
 	}
 }
 
-// after is a consumer of all messages above a sequence of the stream.
-func after(seq uint64) jetstream.ConsumerConfig {
+// startAfter configures a consumer of all messages whose stream sequence is greater than seq.
+func startAfter(seq uint64) jetstream.ConsumerConfig {
 	if seq == 0 {
 		return jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy}
 	}
@@ -82,8 +94,8 @@ func after(seq uint64) jetstream.ConsumerConfig {
 type reader struct {
 	c        *Client
 	consumer jetstream.Consumer
-	seq      uint64 // the consumer's, of the last message
-	left     uint64
+	seq      uint64 // consumer sequence of the last message
+	left     uint64 // messages still to be delivered
 	yield    func(storedMsg, error) bool
 }
 
@@ -91,8 +103,7 @@ func (r *reader) batch(ctx context.Context) error {
 	one, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	limit := max(batchBytes, 2*int(r.c.nc.MaxPayload()))
-	batch, err := r.consumer.Fetch(int(min(r.left, batchMessages)), jetstream.FetchContext(one),
-		jetstream.FetchMaxBytes(limit))
+	batch, err := natsio.Fetch(one, r.consumer, int(min(r.left, batchMessages)), limit)
 	if err != nil {
 		return err
 	}
@@ -103,7 +114,7 @@ func (r *reader) batch(ctx context.Context) error {
 			return err
 		}
 		if meta.Sequence.Consumer != r.seq+1 {
-			return fmt.Errorf("%w: delivery %d follows %d", errIncomplete, meta.Sequence.Consumer, r.seq)
+			return fmt.Errorf("%w: received delivery %d after %d", errIncomplete, meta.Sequence.Consumer, r.seq)
 		}
 		r.seq, r.left = meta.Sequence.Consumer, meta.NumPending
 		if !r.yield(storedMsg{msg.Subject(), meta.Sequence.Stream, msg.Headers(), msg.Data()}, nil) {
@@ -116,72 +127,72 @@ func (r *reader) batch(ctx context.Context) error {
 	case batch.Error() != nil:
 		return batch.Error()
 	case r.seq == before:
-		return fmt.Errorf("%w: no message of %d came", errIncomplete, r.left)
+		return fmt.Errorf("%w: received none of %d messages", errIncomplete, r.left)
 	}
 	return nil
 }
 
-// place is where a session's log has got to, 0 for both where there is none.
-type place struct {
+// position is a position in a session's log: its end, or how far it was read. Both fields are 0 for an empty log.
+type position struct {
 	stream uint64 // sequence of the last message in the stream
-	seq    uint64 // of its last event
+	seq    uint64 // sequence of the last event in the session
 }
 
-// head asks for the place of a session's last message.
-func (c *Client) head(ctx context.Context, session string) (place, error) {
-	if !c.nc.IsConnected() {
-		return place{}, nats.ErrDisconnected
+// head returns the end of a session's log. It makes one request.
+func (c *Client) head(ctx context.Context, session string) (position, error) {
+	if err := c.connected(); err != nil {
+		return position{}, err
 	}
 	subject := c.api + "DIRECT.GET." + schemas.StreamEvents + "." + c.subjects.Event(session)
 	m, err := c.nc.RequestWithContext(ctx, subject, nil)
 	if err != nil {
-		return place{}, c.explain(err, subject)
+		return position{}, c.explain(err, subject)
 	}
-	if m.Header.Get(jetstream.StreamHeader) == "" { // a status in place of a message
+	if m.Header.Get(jetstream.StreamHeader) == "" { // a status instead of a message
 		switch status := m.Header.Get("Status"); status {
 		case "404":
-			return place{}, nil
+			return position{}, nil
 		case "503":
-			return place{}, nats.ErrNoResponders
+			return position{}, nats.ErrNoResponders
 		default:
-			return place{}, fmt.Errorf("direct get: %s %s", status, m.Header.Get("Description"))
+			return position{}, fmt.Errorf("direct get: %s %s", status, m.Header.Get("Description"))
 		}
 	}
 	stream, err := strconv.ParseUint(natsio.Added(m.Header, jetstream.SequenceHeader), 10, 64)
 	if err != nil {
-		return place{}, fmt.Errorf("direct get: %s: %w", jetstream.SequenceHeader, err)
+		return position{}, fmt.Errorf("direct get: %s: %w", jetstream.SequenceHeader, err)
 	}
 	if !schemas.IsLog(session, m.Header, m.Data) {
-		return c.headOf(ctx, session)
+		return c.scanHead(ctx, session)
 	}
 	_, last, err := schemas.LogSpan(session, m.Header)
 	if err != nil {
-		return place{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return position{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	return place{stream, last}, nil
+	return position{stream, last}, nil
 }
 
-// headOf returns the place of a session's last message where something follows it that is no part of the log. It reads
-// the whole log.
-func (c *Client) headOf(ctx context.Context, session string) (at place, err error) {
-	for m, err := range c.stored(ctx, schemas.StreamEvents, c.subjects.Event(session), after(0)) {
+// scanHead returns the end of a session's log if a foreign message is stored after it. It reads the whole log.
+func (c *Client) scanHead(ctx context.Context, session string) (at position, err error) {
+	for m, err := range c.readStored(ctx, schemas.StreamEvents, c.subjects.Event(session), startAfter(0)) {
 		if err != nil {
-			return place{}, err
+			return position{}, err
 		}
-		at.stream = m.seq // as far as was read, which is farther than the message that was asked for
+		at.stream = m.seq // the end of what was read, foreign messages included
 		if !schemas.IsLog(session, m.header, m.data) {
 			continue
 		}
 		if _, at.seq, err = schemas.LogSpan(session, m.header); err != nil {
-			return place{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+			return position{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 	}
 	return at, nil
 }
 
-// persist calls f until it succeeds, fails for good, or its time is over: ctx, or RequestTimeout. The first attempts
-// have less time than later ones: that one is not permitted shows only when it has had no answer.
-func (c *Client) persist(ctx context.Context, f func(ctx context.Context) error) error {
+// retry calls f until it succeeds, fails with a permanent error, or time runs out: the deadline of ctx, or
+// RequestTimeout. The first attempts have shorter limits than later ones, because a missing permission shows only
+// after a request has timed out.
+func (c *Client) retry(ctx context.Context, f func(ctx context.Context) error) error {
 	all, cancel := context.WithTimeout(ctx, c.o.RequestTimeout)
 	defer cancel()
 	limit, last := firstTimeout, error(nil)
@@ -190,25 +201,30 @@ func (c *Client) persist(ctx context.Context, f func(ctx context.Context) error)
 		err := f(one)
 		cancel()
 		limit *= 2
-		if err == nil || !passing(err) {
+		if err == nil || !isTransient(err) {
 			return err
 		}
-		if last == nil || !errors.Is(err, context.DeadlineExceeded) { // which says less than what was before
+		if last == nil || !errors.Is(err, context.DeadlineExceeded) { // a timeout tells less than the error before it
 			last = err
+		}
+		if natsio.TooMany(err) { // the server accepts a share of all attempts: backing off lowers ours
+			pause = minPause
 		}
 		if all.Err() == nil {
 			wait(all, pause)
 		}
 		switch {
+		case ctx.Err() != nil && errors.Is(last, ErrInboxFull):
+			return fmt.Errorf("%w: %w", ctx.Err(), last)
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case all.Err() != nil:
-			return fmt.Errorf("given up after %s: %w", c.o.RequestTimeout, last)
+			return fmt.Errorf("gave up after %s: %w", c.o.RequestTimeout, last)
 		}
 	}
 }
 
-// wait waits for d or the end of ctx.
+// wait waits for d or until ctx ends.
 func wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -13,28 +13,28 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// minCatchUp is the shortest time between two readings because of an update: anybody who may publish updates could
-// cause as many as he likes.
+// minCatchUp is the minimum time between two reads of the log that an update triggers. Anybody who may publish
+// updates can trigger them.
 const minCatchUp = 250 * time.Millisecond
 
-// maxStreamed is how many bytes of a reply's updates are yielded, and updateCost what each and each of its parts counts
-// besides its text. Whoever follows a session keeps what is streamed, and whoever executes tools may publish updates
-// without an end. A reply is its log's: what is beyond this comes with its message_end.
+// maxStreamed limits the bytes of a reply's updates that are yielded; updateCost is what each update and each of its
+// parts counts in addition to its text. Followers keep what they receive, and a client that may publish updates could
+// publish without end. Nothing is lost beyond the limit: message_end contains the whole message.
 const (
 	maxStreamed = 32 << 20
 	updateCost  = 64
 )
 
-// streamed is a message or tool call whose event has come and whose end has not.
+// streamed is a message or a tool call that has started and not ended.
 type streamed struct {
-	message bool      // and not a tool call
-	n       uint64    // number of the last update
-	time    time.Time // of it
-	size    int       // of a message's updates
-	torn    bool      // an update is missing for good, or there were too many; there are no more before the end
+	message   bool      // a message, not a tool call
+	n         uint64    // number of the last update yielded
+	time      time.Time // time of that update
+	size      int       // bytes of the updates of a message
+	truncated bool      // an update is lost for good, or maxStreamed was reached: yield no more
 }
 
-// track keeps the list of what is being streamed.
+// track maintains the set of messages and tool calls in progress.
 func (w *watcher) track(seq uint64, t schemas.EventType, data schemas.EventData) {
 	switch t {
 	case schemas.EventMessageStart:
@@ -53,8 +53,8 @@ func (w *watcher) track(seq uint64, t schemas.EventType, data schemas.EventData)
 	}
 }
 
-// passOver tracks an event that is not yielded. Only the end of a tool call needs its data to be read.
-func (w *watcher) passOver(s schemas.StoredEvent) {
+// skip tracks an event that is not yielded. Only the end of a tool call requires its data to be decoded.
+func (w *watcher) skip(s schemas.StoredEvent) {
 	var data schemas.EventData
 	if schemas.EventType(s.Name) == schemas.EventToolExecutionEnd && s.Ref == "" {
 		if e, err := s.Decode(nil); err == nil {
@@ -64,11 +64,11 @@ func (w *watcher) passOver(s schemas.StoredEvent) {
 	w.track(s.Seq, schemas.EventType(s.Name), data)
 }
 
-// readUpdates yields the updates that the server has kept of what is being streamed. Where the stream is in memory, it
-// is lost in a restart until a runner has made it again.
+// readUpdates yields the stored updates of messages and tool calls in progress. The stream is in memory: after a
+// server restart it does not exist until a runner creates it again.
 func (w *watcher) readUpdates(ctx context.Context) error {
 	subject := w.c.subjects.LiveUpdate(w.session)
-	for m, err := range w.c.stored(ctx, schemas.StreamUpdates, subject, after(w.deltas)) {
+	for m, err := range w.c.readStored(ctx, schemas.StreamUpdates, subject, startAfter(w.deltas)) {
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
 		} else if err != nil {
@@ -76,8 +76,8 @@ func (w *watcher) readUpdates(ctx context.Context) error {
 		}
 		if u, ok := w.decodeUpdate(m.header, m.data); ok {
 			if s := w.open[u.Event]; s != nil {
-				if s.fits(u) == updateMissing {
-					s.torn = true // the stream has dropped it
+				if s.classify(u) == updateGap {
+					s.truncated = true // the stream no longer has the update in between
 				}
 				if err := w.update(s, u); err != nil {
 					return err
@@ -89,7 +89,7 @@ func (w *watcher) readUpdates(ctx context.Context) error {
 	return nil
 }
 
-// liveUpdate takes a live update.
+// liveUpdate processes a live update. missed reports whether the log has to be read first.
 func (w *watcher) liveUpdate(m *nats.Msg) (missed bool, err error) {
 	u, ok := w.decodeUpdate(m.Header, m.Data)
 	if !ok {
@@ -97,21 +97,22 @@ func (w *watcher) liveUpdate(m *nats.Msg) (missed bool, err error) {
 	}
 	s := w.open[u.Event]
 	switch {
-	case s == nil && u.Event > w.at.seq, s != nil && s.fits(u) == updateMissing:
+	case s == nil && u.Event > w.at.seq, s != nil && s.classify(u) == updateGap:
 		return time.Since(w.caughtUp) >= minCatchUp, nil
 	case s == nil:
-		return false, nil // of what has ended
+		return false, nil // it belongs to something that has ended
 	}
 	return false, w.update(s, u)
 }
 
-// decodeUpdate passes over what is no update of the session: anybody who executes tools can publish there.
+// decodeUpdate decodes an update of the session. ok is false for other messages: anybody who may publish updates can
+// publish on this subject.
 func (w *watcher) decodeUpdate(header nats.Header, data []byte) (schemas.Update, bool) {
 	u, err := schemas.DecodeUpdate(header, data)
 	if err != nil || u.Session != w.session {
 		return u, false
 	}
-	if d, ok := u.Data.(*schemas.MessageUpdate); ok { // a message is called by its event
+	if d, ok := u.Data.(*schemas.MessageUpdate); ok { // the id of a message derives from its start event
 		return u, d.MessageID == "m"+strconv.FormatUint(u.Event, 10)
 	}
 	return u, true
@@ -119,12 +120,12 @@ func (w *watcher) decodeUpdate(header nats.Header, data []byte) (schemas.Update,
 
 // update yields an update if it is the next one.
 func (w *watcher) update(s *streamed, u schemas.Update) error {
-	if s.fits(u) != updateNext {
+	if s.classify(u) != updateNext {
 		return nil
 	}
 	if d, ok := u.Data.(*schemas.MessageUpdate); ok {
 		if s.size += sizeOf(d); s.size > maxStreamed {
-			s.torn = true
+			s.truncated = true
 			return nil
 		}
 	}
@@ -135,7 +136,7 @@ func (w *watcher) update(s *streamed, u schemas.Update) error {
 	return nil
 }
 
-// sizeOf is what a message's update counts for whoever keeps it.
+// sizeOf returns what an update counts towards maxStreamed.
 func sizeOf(u *schemas.MessageUpdate) int {
 	size := updateCost
 	for _, e := range u.AssistantMessageEvents {
@@ -147,35 +148,37 @@ func sizeOf(u *schemas.MessageUpdate) int {
 	return size
 }
 
-type updateFit int
+type updateClass int
 
 const (
-	updateKnown updateFit = iota
+	updateStale updateClass = iota
 	updateNext
-	updateMissing
+	updateGap
 )
 
-// fits says where an update stands. Those of a reply add to one another and need each other. A tool's replace the one
-// before, and begin at 1 again when the call is executed again: what tells the executions apart is their time.
-func (s *streamed) fits(u schemas.Update) updateFit {
+// classify compares an update with the last one yielded. Updates of a message are increments, so none may be missing.
+// An update of a tool call replaces the one before, and their numbers start at 1 again when the call is executed
+// again: their times tell the executions apart.
+func (s *streamed) classify(u schemas.Update) updateClass {
 	if _, tool := u.Data.(*schemas.ToolExecutionUpdate); tool == s.message {
-		return updateKnown // it says that it is what its event is not
+		return updateStale // a tool's update for a message, or the reverse
 	} else if tool {
 		if u.Time.After(s.time) || u.Time.Equal(s.time) && u.N > s.n {
 			return updateNext
 		}
-		return updateKnown
+		return updateStale
 	}
 	switch {
-	case s.torn || u.N <= s.n:
-		return updateKnown
+	case s.truncated || u.N <= s.n:
+		return updateStale
 	case u.N == s.n+1:
 		return updateNext
 	}
-	return updateMissing
+	return updateGap
 }
 
-// republished returns a message of the log as the server sends it out once it is stored. ok says that it is one.
+// republished converts a message of the log that the server republished after storing it. ok is false for other
+// messages.
 func republished(m *nats.Msg) (s storedMsg, ok bool) {
 	if natsio.Added(m.Header, jetstream.StreamHeader) != schemas.StreamEvents {
 		return s, false

@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	// What waits of the live feed for a slow reader; what comes then is dropped, and read from the log.
+	// Limits of live messages that wait for a slow reader. The connection drops more; they are read from the log.
 	liveMessages = 4096
 	liveBytes    = 16 << 20
 )
 
-// tap is a subscription to a part of the live feed. It is of one goroutine, but for the one of the connection's that
-// hands its messages over.
+// tap is a subscription to a part of the live feed. It is used by one goroutine, besides the connection's own that
+// delivers the messages.
 type tap struct {
 	nc      *nats.Conn
-	live    chan *nats.Msg   // one at a time; the connection keeps the others
-	status  chan nats.Status // that the connection is back, or closed
+	live    chan *nats.Msg   // unbuffered: the connection queues messages
+	status  chan nats.Status // connected again, or closed
 	sub     *nats.Subscription
 	dropped int
 	ended   chan struct{}
 }
 
-// tap subscribes. The caller has to close the tap.
+// tap subscribes to a subject of the live feed. The caller must close the tap.
 func (c *Client) tap(ctx context.Context, subject string) (*tap, error) {
 	t := &tap{nc: c.nc, live: make(chan *nats.Msg), ended: make(chan struct{})}
 	var err error
@@ -47,8 +47,8 @@ func (t *tap) close() {
 	close(t.ended)
 }
 
-// missed reports whether the live feed has dropped something since it was asked last, and all of what it has kept was
-// delivered.
+// missed reports whether the connection has dropped live messages since the last call. It is false while messages
+// that were queued before are still to be delivered.
 func (t *tap) missed() (bool, error) {
 	if t.nc.IsClosed() {
 		return false, nats.ErrConnectionClosed

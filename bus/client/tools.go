@@ -13,19 +13,19 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Tool is a tool as it is served in one version and workspace: one queue. Workers are the ids of those who announce it,
-// in order.
+// Tool is a tool as it is served in one version and workspace, that is, by one queue. Workers lists the ids of the
+// workers that announce it, in order.
 type Tool struct {
 	schemas.ToolDefinition
 	Workers []string
 }
 
-// Tools lists the tools that workers announce at this moment, by name, version and workspace. Where workers of a queue
-// announce different definitions, the newest counts, as it does for models. An announcement that cannot be read is left
-// out.
+// Tools lists the tools that workers currently announce, ordered by name, version and workspace. If workers of a
+// queue announce different definitions, Tools returns the newest, which is the one that models see. Invalid
+// announcements are left out.
 func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 	var tools []Tool
-	err := c.persist(ctx, func(ctx context.Context) (err error) {
+	err := c.retry(ctx, func(ctx context.Context) (err error) {
 		tools, err = c.announced(ctx)
 		return err
 	})
@@ -39,7 +39,7 @@ func (c *Client) announced(ctx context.Context) (tools []Tool, err error) {
 	const bucket = "$KV." + schemas.BucketTools + "."
 	var all []schemas.ToolAnnouncement
 	newest := jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy}
-	for m, err := range c.stored(ctx, "KV_"+schemas.BucketTools, bucket+">", newest) {
+	for m, err := range c.readStored(ctx, "KV_"+schemas.BucketTools, bucket+">", newest) {
 		if err != nil {
 			return nil, err
 		}

@@ -2,30 +2,29 @@ package client
 
 import (
 	"slices"
-	"time"
 
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Tracker finds the run of a command among the items of its session, for a program that follows the session itself,
-// with [Session.Watch] or [Session.History]. [Run] does the same for a program that follows nothing else. It is for one
-// goroutine.
+// Tracker finds the run of a command among the items of its session. It is for programs that follow the session
+// themselves with [Session.Watch] or [Session.History]; [Run] uses one internally. A Tracker is not safe for
+// concurrent use.
 type Tracker struct {
 	id      string // of the command
-	run     string // its run's id, once it is known
+	run     string // id of the run, once it is known
 	handled bool
 	reply   *schemas.AssistantMessage
-	ended   *ending
+	ended   *runEnd
 }
 
-// NewTracker returns the tracker of a command. It has to be given the session's items from before the command on.
+// NewTracker returns a tracker for a command. Pass it the items of the session from before the command on.
 func NewTracker(commandID string) *Tracker { return &Tracker{id: commandID} }
 
-// RunID is the run's id, "" until it is known.
+// RunID returns the id of the run; "" until it is known.
 func (t *Tracker) RunID() string { return t.run }
 
-// Ended reports whether it is known what the command came to: the result of its run, or, as an error, that it was
-// refused ([*RejectedError]) or withdrawn ([*WithdrawnError]).
+// Ended returns the outcome of the command once it is known: the result of its run, or a [*RejectedError] or
+// [*WithdrawnError]. over is false until then.
 func (t *Tracker) Ended() (result Result, over bool, err error) {
 	if t.ended == nil {
 		return Result{}, false, nil
@@ -33,8 +32,8 @@ func (t *Tracker) Ended() (result Result, over bool, err error) {
 	return t.ended.result, true, t.ended.err
 }
 
-// Take reports whether an item is the command's or its run's.
-func (t *Tracker) Take(i Item) (ours bool) {
+// Observe processes the next item of the session and reports whether it belongs to the command or to its run.
+func (t *Tracker) Observe(i Item) (ours bool) {
 	if i.Update != nil {
 		return t.run != "" && (i.Update.RunID == t.run || i.Update.RunID == "")
 	}
@@ -50,12 +49,12 @@ func (t *Tracker) Take(i Item) (ours bool) {
 		}
 	default:
 		o := outcomeOf(e, t.id)
-		ours = o.of
+		ours = o.about
 		switch {
 		case o.err != nil:
-			t.ended = &ending{err: o.err}
+			t.ended = &runEnd{err: o.err}
 		case o.applied && t.handled:
-			t.ended = &ending{result: Result{Seq: e.Seq, Handled: true}}
+			t.ended = &runEnd{result: Result{Seq: e.Seq, Handled: true}}
 		case o.applied && t.run == "":
 			t.run = e.RunID
 		}
@@ -69,41 +68,41 @@ func (t *Tracker) Take(i Item) (ours bool) {
 			t.reply = m
 		}
 	case *schemas.AgentEnd:
-		t.ended = &ending{result: Result{
+		t.ended = &runEnd{result: Result{
 			RunID: t.run, Seq: e.Seq, Reason: d.TerminationReason, ErrorMessage: d.ErrorMessage, Reply: t.reply,
 			Turns: d.Turns, Usage: d.Usage, Cost: d.Usage.Cost.Total,
-			Duration: time.Duration(d.DurationMs) * time.Millisecond,
+			Duration: schemas.Milliseconds(d.DurationMs),
 		}}
 	}
 	return true
 }
 
-// outcome is what an event says of a command.
+// outcome is what an event tells about a command.
 type outcome struct {
-	of      bool // the event is about the command
+	about   bool // the event is about the command
 	applied bool
-	text    string // to be written anew
-	err     error  // it has no effect
+	text    string // for the user to edit, after a navigation to a user's message
+	err     error  // the command was refused or withdrawn
 }
 
 func outcomeOf(e *schemas.Event, id string) (o outcome) {
 	switch d := e.Data.(type) {
 	case *schemas.CommandAccepted:
-		o.of = d.CommandID == id
+		o.about = d.CommandID == id
 	case *schemas.CommandApplied:
-		o.of = d.CommandID == id
-		o.applied, o.text = o.of, d.Text
+		o.about = d.CommandID == id
+		o.applied, o.text = o.about, d.Text
 	case *schemas.CommandRejected:
-		// A runner that cannot read a command names it by the header's value as it is.
-		if o.of = d.CommandID == id || d.CommandID == schemas.EncodeHeaderValue(id); o.of {
+		// A runner that cannot decode a command names it by the undecoded header value.
+		if o.about = d.CommandID == id || d.CommandID == schemas.EncodeHeaderValue(id); o.about {
 			o.err = &RejectedError{Session: e.Session, CommandID: id, Kind: d.Kind, Code: d.Code, Reason: d.Reason}
 		}
 	case *schemas.CommandSuperseded:
-		if o.of = d.CommandID == id; o.of {
+		if o.about = d.CommandID == id; o.about {
 			o.err = &WithdrawnError{Session: e.Session, CommandID: id, Kind: d.Kind, By: d.By, Superseded: true}
 		}
 	case *schemas.CommandWithdrawn:
-		if o.of = d.CommandID == id; o.of {
+		if o.about = d.CommandID == id; o.about {
 			o.err = &WithdrawnError{Session: e.Session, CommandID: id, Kind: d.Kind, By: d.By}
 		}
 	}

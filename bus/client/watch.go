@@ -15,23 +15,24 @@ import (
 )
 
 const (
-	// How often a quiet log is asked whether it has more: at first soon, because a subscription may reach a cluster's
-	// other servers later than the one that it is made with.
+	// Interval at which a quiet log is checked for messages that did not arrive live. It starts short and doubles, because
+	// in a cluster a new subscription may reach the other servers later than the one the client is connected to.
 	firstCheck = 250 * time.Millisecond
 	lastCheck  = 5 * time.Second
 )
 
-// Watch follows a session from the event with sequence from, 1 for its first: what is stored, then what happens, until
-// ctx ends, which is the last thing yielded, as its error. A from of 0 is from now on, with the reply that is being
-// streamed. The session need not have begun. See the package's comment for what is promised.
+// Watch follows a session. It yields the stored events beginning with sequence from (1 is the first), then events and
+// updates as they happen. It ends when ctx ends, yielding the context's error last. If from is 0, Watch yields only
+// what happens from now on, including the updates so far of a reply that is being streamed. The session need not
+// exist yet. The package comment states what is guaranteed.
 func (s *Session) Watch(ctx context.Context, from uint64) iter.Seq2[Item, error] {
 	return s.follow(ctx, &watcher{from: from, updates: true})
 }
 
-// follow yields what w yields, then its error.
+// follow yields the items of a copy of w, then w's error.
 func (s *Session) follow(ctx context.Context, w *watcher) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		w := *w // each loop begins anew
+		w := *w // each loop has its own state
 		w.c, w.session, w.open = s.c, s.id, map[uint64]*streamed{}
 		w.yield = func(i Item) bool { return yield(i, nil) }
 		if w.from == 0 {
@@ -57,20 +58,20 @@ func (s *Session) follow(ctx context.Context, w *watcher) iter.Seq2[Item, error]
 	}
 }
 
-// watcher merges a session's log with its live feed. It is of one goroutine.
+// watcher merges a session's log with its live feed. It is used by one goroutine.
 type watcher struct {
 	c       *Client
 	session string
-	updates bool   // besides events
-	stored  bool   // what there is now, and not what comes
-	from    uint64 // the first event that is yielded
-	fromNow bool   // from is to be the one after the log
+	updates bool   // yield updates besides events
+	stored  bool   // end after what is stored now
+	from    uint64 // sequence of the first event to yield
+	fromNow bool   // from is still to be set to the event after the end of the log
 	yield   func(Item) bool
 
-	at       place                // last message seen whole, but for seq, which may be inside of the next one
-	deltas   uint64               // read so far of the stream of updates
-	open     map[uint64]*streamed // what is being streamed, by the sequence of its event
-	message  uint64               // the message among it
+	at       position             // last message processed completely; seq may be ahead, inside the next message
+	deltas   uint64               // sequence of the last message read from the stream of updates
+	open     map[uint64]*streamed // messages and tool calls in progress, by the sequence of their start event
+	message  uint64               // key in open of the message in progress
 	caughtUp time.Time
 }
 
@@ -79,7 +80,7 @@ func (w *watcher) run(ctx context.Context) error {
 	if w.updates {
 		subject = w.c.subjects.Prefix() + ".live." + w.session + ".>"
 	}
-	// First subscribe, then read: what is stored in between comes twice, and its sequence tells it apart.
+	// Subscribe before reading, so that nothing is missed in between. Duplicates are recognized by their sequence.
 	t, err := w.c.tap(ctx, subject)
 	if err != nil {
 		return err
@@ -91,7 +92,7 @@ func (w *watcher) run(ctx context.Context) error {
 		}
 		if w.fromNow {
 			w.from, w.fromNow = w.at.seq+1, false
-			if err := w.catchUp(ctx); err != nil { // for the updates of what is open
+			if err := w.catchUp(ctx); err != nil { // reads the updates of messages in progress
 				return err
 			}
 		}
@@ -101,9 +102,9 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
-// catchUp yields what is stored and was not seen. It keeps trying while the server cannot be reached.
+// catchUp yields what is stored and was not yielded yet. It retries while the server cannot be reached.
 func (w *watcher) catchUp(ctx context.Context) error {
-	var refused time.Time // since when the server, which can be reached, says that it has no JetStream
+	var refused time.Time // since when the server reports that it has no JetStream
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		before := w.at
 		err := w.readLog(ctx)
@@ -112,7 +113,7 @@ func (w *watcher) catchUp(ctx context.Context) error {
 		}
 		w.caughtUp = time.Now()
 		switch {
-		case err == nil || !passing(err) || ctx.Err() != nil:
+		case err == nil || !isTransient(err) || ctx.Err() != nil:
 			return err
 		case !errors.Is(err, jetstream.ErrJetStreamNotEnabled):
 			refused = time.Time{}
@@ -124,7 +125,7 @@ func (w *watcher) catchUp(ctx context.Context) error {
 		if w.at != before {
 			pause = minPause
 		} else if pause == maxPause {
-			w.c.o.Logger.Warn("a session cannot be read, trying again", "session", w.session, "seq", w.at.seq, "err", err)
+			w.c.o.Logger.Warn("reading a session failed, will retry", "session", w.session, "seq", w.at.seq, "err", err)
 		}
 		wait(ctx, pause)
 	}
@@ -132,12 +133,12 @@ func (w *watcher) catchUp(ctx context.Context) error {
 
 func (w *watcher) readLog(ctx context.Context) error {
 	subject := w.c.subjects.Event(w.session)
-	for m, err := range w.c.stored(ctx, schemas.StreamEvents, subject, after(w.at.stream)) {
+	for m, err := range w.c.readStored(ctx, schemas.StreamEvents, subject, startAfter(w.at.stream)) {
 		if err != nil {
 			return err
 		}
 		if !schemas.IsLog(w.session, m.header, m.data) {
-			w.at.stream = m.seq // somebody had a server answer there: no part of the log
+			w.at.stream = m.seq // a foreign message on the log's subject
 			continue
 		}
 		first, last, err := schemas.LogSpan(w.session, m.header)
@@ -145,7 +146,7 @@ func (w *watcher) readLog(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
 		case first > w.at.seq+1 || last <= w.at.seq:
-			return fmt.Errorf("%w: events %d to %d follow event %d", ErrDamaged, first, last, w.at.seq)
+			return fmt.Errorf("%w: events %d to %d are stored after event %d", ErrDamaged, first, last, w.at.seq)
 		}
 		if err := w.commit(ctx, m); err != nil {
 			return err
@@ -154,7 +155,7 @@ func (w *watcher) readLog(ctx context.Context) error {
 	return nil
 }
 
-// listen yields what comes live. It returns nil when there may be something that has not come.
+// listen yields what arrives live. It returns nil when something may have been missed and the log must be read.
 func (w *watcher) listen(ctx context.Context, t *tap) error {
 	interval := firstCheck
 	check := time.NewTimer(interval)
@@ -172,13 +173,13 @@ func (w *watcher) listen(ctx context.Context, t *tap) error {
 			if status == nats.CLOSED {
 				return nats.ErrConnectionClosed
 			}
-			w.deltas = 0 // a stream in memory begins anew with its server
+			w.deltas = 0 // the stream of updates is in memory: after a server restart its sequences start at 1 again
 			return nil
 		case <-check.C:
 			one, cancel := context.WithTimeout(ctx, attemptTimeout)
 			head, err := w.c.head(one, w.session)
 			cancel()
-			if err != nil && !passing(err) || ctx.Err() != nil {
+			if err != nil && !isTransient(err) || ctx.Err() != nil {
 				return errors.Join(err, ctx.Err())
 			}
 			if head.stream > w.at.stream {
@@ -192,11 +193,11 @@ func (w *watcher) listen(ctx context.Context, t *tap) error {
 	}
 }
 
-// liveMessage takes a live message. missed says that others have to be read first.
+// liveMessage processes a live message. missed reports whether the log has to be read first.
 func (w *watcher) liveMessage(ctx context.Context, m *nats.Msg) (missed bool, err error) {
 	session, update, err := w.c.subjects.ParseLive(m.Subject)
 	if err != nil || session != w.session {
-		return false, nil // another's business
+		return false, nil // not a message of this session
 	}
 	if update {
 		return w.liveUpdate(m)
@@ -207,16 +208,16 @@ func (w *watcher) liveMessage(ctx context.Context, m *nats.Msg) (missed bool, er
 	}
 	first, last, err := schemas.LogSpan(w.session, m.Header)
 	if err != nil || first > w.at.seq+1 || last <= w.at.seq || rec.subject != w.c.subjects.Event(w.session) {
-		return true, nil // the log itself says what is right
+		return true, nil // a gap or a foreign message: read the log
 	}
 	err = w.commit(ctx, rec)
 	if err != nil && !errors.Is(err, errStop) {
-		return true, nil // its data are elsewhere and could not be had, or another client has sent it
+		return true, nil // its payload could not be fetched, or a client forged the message: read the log
 	}
 	return false, err
 }
 
-// commit yields the events of a message of the log, but for those seen already and those before from.
+// commit yields the events of a commit, except those already yielded and those before from.
 func (w *watcher) commit(ctx context.Context, m storedMsg) error {
 	events, err := schemas.SplitLog(w.session, m.header, m.data)
 	if err != nil {
@@ -237,7 +238,7 @@ func (w *watcher) commit(ctx context.Context, m storedMsg) error {
 
 func (w *watcher) event(ctx context.Context, s schemas.StoredEvent) error {
 	if s.Seq < w.from {
-		w.passOver(s)
+		w.skip(s)
 		return nil
 	}
 	e, err := s.Decode(func(ref string) ([]byte, error) { return w.c.blob(ctx, ref) })

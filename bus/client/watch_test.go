@@ -18,7 +18,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// start is a server with the streams of loopbus, an author of session s1, and the session as a client sees it.
+// start returns a server with the streams of loopbus, an author of session s1, and a client's handle of that session.
 func start(t *testing.T) (*embedded.Server, *author, *client.Session) {
 	t.Helper()
 	server, c := bustest.Small(t)
@@ -58,7 +58,8 @@ func TestWatchBeginsInsideOfACommit(t *testing.T) {
 	w.want("5 turn_end", "6 agent_end")
 }
 
-// A viewer that joins late gets all of the message so far, whether or not its beginning is among the events wanted.
+// A viewer that joins late receives all updates of the message so far, also if the message's start event is before
+// from.
 func TestLateJoin(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]uint64{"from the first event": 1, "from the next one": 3, "from now on": 0} {
@@ -87,7 +88,7 @@ func TestLateJoin(t *testing.T) {
 	}
 }
 
-// A message of which the server has dropped the first updates comes whole at its end.
+// If the server has dropped the first updates of a message, the follower yields none of it before its message_end.
 func TestLateJoinAfterUpdatesWereDropped(t *testing.T) {
 	t.Parallel()
 	_, a, s := start(t)
@@ -126,7 +127,7 @@ func TestUpdatesOfToolsReplaceOneAnother(t *testing.T) {
 	w.want("3 tool_execution_end", "2.2 still at work")
 }
 
-// Anybody who executes tools can publish where updates are.
+// Every client with the permissions of a worker can publish on the subject of updates.
 func TestForgedUpdatesDoNothing(t *testing.T) {
 	t.Parallel()
 	_, a, s := start(t)
@@ -157,7 +158,8 @@ func TestForgedUpdatesDoNothing(t *testing.T) {
 	w.want("1.1 ", "1.2 two")
 }
 
-// Whoever may read anything may have it sent to where viewers listen. They take what the log has.
+// A client that may read anything can have the server answer to a subject that viewers listen on. Viewers must yield
+// what the log has.
 func TestForgedEventsDoNothing(t *testing.T) {
 	t.Parallel()
 	_, a, s := start(t)
@@ -252,7 +254,7 @@ func TestDamageEndsTheLoop(t *testing.T) {
 	a.commit(&schemas.AgentStart{})
 	w := watch(t, s, 1)
 	w.want("1 agent_start")
-	a.seq++ // an event that there never was
+	a.seq++ // leave a gap in the sequence
 	a.commit(&schemas.AgentEnd{})
 	if err := w.fails(); !errors.Is(err, client.ErrDamaged) || !strings.Contains(err.Error(), "session s1 after event 1") {
 		t.Errorf("got %v", err)
@@ -289,6 +291,25 @@ func TestClosedConnectionEndsTheLoop(t *testing.T) {
 	c.Close()
 	if err := w.fails(); !errors.Is(err, nats.ErrConnectionClosed) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// History ends with an error if the connection is closed for good.
+func TestClosedConnectionEndsReading(t *testing.T) {
+	t.Parallel()
+	server, a, _ := start(t)
+	c := connect(t, server.ClientURL())
+	a.commit(&schemas.AgentStart{})
+	c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := c.Session("s1").Prompt(ctx, client.Text("go")); !errors.Is(err, nats.ErrConnectionClosed) {
+		t.Errorf("the end of the log, for a prompt: %v", err)
+	}
+	for _, err := range c.Session("s1").History(ctx, 1) {
+		if !errors.Is(err, nats.ErrConnectionClosed) {
+			t.Errorf("the log: %v", err)
+		}
 	}
 }
 

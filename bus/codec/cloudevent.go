@@ -22,9 +22,9 @@ type Mode int
 
 // The modes. Batches are not supported.
 const (
-	ModeNone       Mode = iota // it carries none
+	ModeNone       Mode = iota // no CloudEvent
 	ModeBinary                 // attributes in headers, data as payload
-	ModeStructured             // all of it as JSON in the payload
+	ModeStructured             // attributes and data as JSON in the payload
 )
 
 // ErrNotCloudEvent is returned for a message that does not claim to be a CloudEvent.
@@ -35,8 +35,8 @@ const (
 	structuredJSON  = "application/cloudevents+json"
 )
 
-// EncodeCloudEvent returns an event as a message in binary mode, values percent-encoded, without a subject. The
-// payload is the event's own. An event that the CloudEvents SDK finds invalid is an error.
+// EncodeCloudEvent encodes an event as a message in binary mode, with percent-encoded values and without a subject. The
+// message shares the event's data. It returns an error if the CloudEvents SDK finds the event invalid.
 func EncodeCloudEvent(e event.Event) (*nats.Msg, error) {
 	if err := checkCloudEvent(e); err != nil {
 		return nil, fmt.Errorf("codec: encode CloudEvent: %w", err)
@@ -68,9 +68,10 @@ func EncodeCloudEvent(e event.Event) (*nats.Msg, error) {
 	return msg, nil
 }
 
-// DecodeCloudEvent reads the CloudEvent of a message: structured if its Content-Type says so or its payload is a JSON
-// object with a specversion, binary if it has the header ce-specversion. Neither gives [ErrNotCloudEvent] and
-// [ModeNone]. What the SDK finds invalid is an error. The event may share data.
+// DecodeCloudEvent decodes the CloudEvent of a message. The mode is structured if the Content-Type is that of a
+// structured CloudEvent, binary if there is a header ce-specversion, and structured if the payload is a JSON object
+// with a member specversion, in this order. Any other message returns [ErrNotCloudEvent] and [ModeNone]. It returns an
+// error if the SDK finds the event invalid. The event may share data.
 func DecodeCloudEvent(header nats.Header, data []byte) (event.Event, Mode, error) {
 	media, _, _ := strings.Cut(first(header, schemas.HeaderContentType), ";")
 	media = strings.ToLower(strings.TrimSpace(media))
@@ -129,7 +130,8 @@ func attributeValue(values []string) (string, error) {
 	return value, nil
 }
 
-// setAttribute sets an attribute or extension by its name. Values that do not parse show in the event's validation.
+// setAttribute sets an attribute or extension by its name. The SDK keeps an error about a value that it cannot parse,
+// and reports it when the event is validated.
 func setAttribute(e *event.Event, name, value string) error {
 	switch name {
 	case "specversion":
@@ -167,7 +169,7 @@ func setExtension(e *event.Event, name string, value any) error {
 	return e.Context.SetExtension(name, value)
 }
 
-// checkCloudEvent is the SDK's validation with its findings in a fixed order.
+// checkCloudEvent validates an event with the SDK. The error lists the SDK's findings in a fixed order.
 func checkCloudEvent(e event.Event) error {
 	err := e.Validate()
 	var findings event.ValidationError
@@ -181,7 +183,7 @@ func checkCloudEvent(e event.Event) error {
 	return errors.New(strings.Join(text, "; "))
 }
 
-// isJSON reports whether a data content type is JSON; none at all is.
+// isJSON reports whether a data content type is JSON. An empty one is, because JSON is the default.
 func isJSON(contentType string) bool {
 	if contentType == "" {
 		return true
@@ -197,7 +199,7 @@ func first(header nats.Header, key string) string {
 	return ""
 }
 
-// ToCloudEvent returns an event of a session's log as the SDK's event.
+// ToCloudEvent converts an event of a session's log to an event of the SDK.
 func ToCloudEvent(e schemas.Event) (event.Event, error) {
 	header, payload, err := schemas.EncodeEvent(e)
 	if err != nil {
@@ -206,7 +208,7 @@ func ToCloudEvent(e schemas.Event) (event.Event, error) {
 	return decodeBinary(header, payload)
 }
 
-// UpdateToCloudEvent returns an update as the SDK's event.
+// UpdateToCloudEvent converts an update to an event of the SDK.
 func UpdateToCloudEvent(u schemas.Update) (event.Event, error) {
 	header, payload, err := schemas.EncodeUpdate(u)
 	if err != nil {

@@ -32,7 +32,7 @@ func sampleEvent(t testing.TB) event.Event {
 	return e
 }
 
-func TestBinaryGoesThroughTheSDK(t *testing.T) {
+func TestSDKReadsAndWritesBinaryMode(t *testing.T) {
 	want := sampleEvent(t)
 	msg, err := codec.EncodeCloudEvent(want)
 	if err != nil {
@@ -61,7 +61,7 @@ func TestBinaryGoesThroughTheSDK(t *testing.T) {
 	sameEvent(t, want, ours)
 }
 
-func TestStructuredComesFromTheSDK(t *testing.T) {
+func TestDecodeStructuredModeOfSDK(t *testing.T) {
 	want := sampleEvent(t)
 	var msg sdkMessage
 	ctx := binding.WithForceStructured(t.Context())
@@ -93,7 +93,7 @@ func sameEvent(t *testing.T, want, got event.Event) {
 	}
 }
 
-// attributesOf is an event as its JSON format, which is what two events have to agree on.
+// attributesOf returns the JSON format of an event, by which two events are compared.
 func attributesOf(t *testing.T, e event.Event) map[string]any {
 	t.Helper()
 	b, err := json.Marshal(e)
@@ -141,7 +141,7 @@ func TestLogEventsAreCloudEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Source = "/loopbus/runner/r%201" // the SDK reads a URI as one
+	e.Source = "/loopbus/runner/r%201" // the SDK parses and normalises it as a URI
 	if d := cmp.Diff(e, back); d != "" {
 		t.Errorf("decoded by package schemas (-want +got):\n%s", d)
 	}
@@ -161,7 +161,7 @@ func TestUpdatesAreCloudEvents(t *testing.T) {
 	}
 }
 
-func TestCloudEventsThatAreRefused(t *testing.T) {
+func TestInvalidCloudEventsAreRejected(t *testing.T) {
 	structured := nats.Header{"Content-Type": {"application/cloudevents+json"}}
 	binary := func(kv ...string) nats.Header {
 		h := nats.Header{"ce-specversion": {"1.0"}, "ce-id": {"1"}, "ce-source": {"/x"}, "ce-type": {"t"}}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"mime"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,25 +18,27 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// RejectError says why a message is no command. Code is one of the Reject codes of package schemas; Reason is for the
-// sender and quotes no content.
+// RejectError is the reason why a message is not a valid command. Code is one of the Reject codes of package schemas.
+// Reason is for the sender, and does not quote the content of the message.
 type RejectError struct {
 	Code   schemas.RejectCode
 	Reason string
 }
 
-// Error is code and reason.
+// Error returns the code and the reason.
 func (e *RejectError) Error() string { return string(e.Code) + ": " + e.Reason }
 
 func reject(code schemas.RejectCode, format string, args ...any) *RejectError {
 	return &RejectError{Code: code, Reason: fmt.Sprintf(format, args...)}
 }
 
-// DecodeCommand reads a message of a session's inbox: a CloudEvent, structured or binary, or the bare JSON of the
-// command, or, for prompt, steer and follow_up, plain text. The command's id is the CloudEvent's, or the JSON's, or the
-// Nats-Msg-Id, or fallbackID, in this order; its time is the CloudEvent's, or storedAt. What a NATS server may have
-// sent, to a reply subject that somebody gave it, is refused: with [schemas.RejectForeign] where it is certainly no
-// client's. Every error is a [*RejectError].
+// DecodeCommand decodes a message of a session's inbox. A message is a CloudEvent in structured or binary mode, the
+// bare JSON of the command, or, for prompt, steer and follow_up, plain text. The id of the command is that of the
+// CloudEvent, that in the JSON, the Nats-Msg-Id, or fallbackID; the first of them that is present counts. Its time is
+// that of the CloudEvent, or storedAt.
+//
+// A message that a NATS server may have sent, because a client gave the inbox as a reply subject, is rejected, with
+// [schemas.RejectForeign] if no client can have sent it. Every error is a [*RejectError].
 func DecodeCommand(session string, kind schemas.CommandKind, header nats.Header, data []byte, fallbackID string,
 	storedAt time.Time,
 ) (schemas.Command, error) {
@@ -67,11 +68,11 @@ func DecodeCommand(session string, kind schemas.CommandKind, header nats.Header,
 	if err := checkCommandID(id); err != nil {
 		return schemas.Command{}, err
 	}
-	if id != fallbackID && isReserved(id) && !isOwn(session, id, payload) {
+	if id != fallbackID && schemas.IsReservedCommandID(id) && !isOwn(session, id, payload) {
 		return schemas.Command{}, reject(schemas.RejectInvalid, "ids that begin with %s are the service's own",
-			strings.Join(reservedIDs, ", "))
+			strings.Join(schemas.ReservedCommandIDs(), ", "))
 	}
-	if ofRunners(kind) && !isOwn(session, id, payload) {
+	if onlyRunnersSend(kind) && !isOwn(session, id, payload) {
 		return schemas.Command{}, reject(schemas.RejectInvalid, "a %s has the id that a runner gives it", kind)
 	}
 	return schemas.Command{
@@ -80,15 +81,16 @@ func DecodeCommand(session string, kind schemas.CommandKind, header nats.Header,
 	}, nil
 }
 
-// commandBody is a command without its envelope. id, source and time are empty where there was none.
+// commandBody is a command without its envelope. id, source and time are empty if there was no envelope.
 type commandBody struct {
 	id, source, trace string
 	time              time.Time
 	data              []byte
-	plain             bool
-	bare              bool // it is no CloudEvent
+	plain             bool // data is plain text
+	bare              bool // there was no CloudEvent around it
 }
 
+// openEnvelope removes the CloudEvent around a command, if there is one, and checks that it matches the subject.
 func openEnvelope(session string, kind schemas.CommandKind, header nats.Header, data []byte) (commandBody, error) {
 	e, mode, err := DecodeCloudEvent(header, data)
 	if mode == ModeNone {
@@ -113,8 +115,8 @@ func openEnvelope(session string, kind schemas.CommandKind, header nats.Header, 
 	return b, nil
 }
 
-// textOrJSON returns the data of a CloudEvent and whether it is plain text. Data without a content type are judged as a
-// bare payload is; a JSON string among them is the text it stands for.
+// textOrJSON returns the data of a CloudEvent and whether it is plain text. Data without a content type is classified
+// like a bare payload. A JSON string is plain text, and is returned decoded.
 func textOrJSON(e event.Event) (data []byte, plain bool, err error) {
 	contentType := e.DataContentType()
 	if media, _, err := mime.ParseMediaType(contentType); err == nil && media == "text/plain" {
@@ -147,7 +149,7 @@ func (b commandBody) decode(kind schemas.CommandKind) (id string, data schemas.C
 	return id, data, nil
 }
 
-// needsContent reports whether a command has members that it cannot be without and that no server's answer has.
+// needsContent reports whether a command has required members that no answer of a server has.
 func needsContent(kind schemas.CommandKind) bool {
 	return takesText(kind) || kind == schemas.CommandToolResult
 }
@@ -156,15 +158,7 @@ func takesText(kind schemas.CommandKind) bool {
 	return kind == schemas.CommandPrompt || kind == schemas.CommandSteer || kind == schemas.CommandFollowUp
 }
 
-// reservedIDs begin the ids that the service gives: a client that took one would have a later command of the service,
-// or of another client, taken for one that is known.
-var reservedIDs = []string{"cmd-", "timer-", "result/", "given-up/", "subagent/"}
-
-func isReserved(id string) bool {
-	return slices.ContainsFunc(reservedIDs, func(prefix string) bool { return strings.HasPrefix(id, prefix) })
-}
-
-// isOwn reports whether a command has the id that the service gives it.
+// isOwn reports whether a command has the id that a runner assigns to it.
 func isOwn(session, id string, data schemas.CommandData) bool {
 	switch d := data.(type) {
 	case *schemas.Timer:
@@ -181,8 +175,9 @@ func isOwn(session, id string, data schemas.CommandData) bool {
 	return false
 }
 
-// ofRunners reports whether only runners send commands of a kind: those have ids of their own.
-func ofRunners(kind schemas.CommandKind) bool {
+// onlyRunnersSend reports whether only runners send commands of a kind. Such a command must have the id that a runner
+// assigns.
+func onlyRunnersSend(kind schemas.CommandKind) bool {
 	switch kind {
 	case schemas.CommandTimer, schemas.CommandSubagentPrompt, schemas.CommandSubagentAbort,
 		schemas.CommandSubagentResult:
@@ -191,7 +186,7 @@ func ofRunners(kind schemas.CommandKind) bool {
 	return false
 }
 
-// checkCommandID refuses what could not be found again in a log: too long, or not printable.
+// checkCommandID rejects an id that is too long or not printable.
 func checkCommandID(id string) error {
 	if err := schemas.CheckCommandID(id); err != nil {
 		return reject(schemas.RejectInvalid, "%v", err)
@@ -199,13 +194,13 @@ func checkCommandID(id string) error {
 	return nil
 }
 
-// HeaderTraceParent is the header with the W3C trace context of a bare payload, and the extension of that name in a
-// CloudEvent.
+// HeaderTraceParent is the name of the header with the W3C trace context of a bare payload, and of the extension with
+// the trace context of a CloudEvent.
 const HeaderTraceParent = "traceparent"
 
 var traceParentRE = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// traceParent leaves out what is none: a broken trace context is no reason to refuse a command.
+// traceParent returns a trace context if it is valid. An invalid one is omitted: it is no reason to reject a command.
 func traceParent(s string) string {
 	if traceParentRE.MatchString(s) {
 		return s
@@ -213,20 +208,20 @@ func traceParent(s string) string {
 	return ""
 }
 
-// CommandID is the id that the sender of a message that is no command may know it by, if it gave a legal one. Otherwise
-// it is made of the message's sequence in the inbox, the same at every delivery.
+// CommandID returns the id of a rejected message: the id that its sender set in a header, if that one is legal and not
+// reserved, or [StoredID], which is the same at every delivery.
 func CommandID(header nats.Header, seq uint64) string {
-	event, err := schemas.DecodeHeaderValue(first(header, schemas.HeaderID))
+	eventID, err := schemas.DecodeHeaderValue(first(header, schemas.HeaderID))
 	if err != nil {
-		event = ""
+		eventID = ""
 	}
-	for _, id := range []string{event, first(header, jetstream.MsgIDHeader)} {
-		if id != "" && checkCommandID(id) == nil && !isReserved(id) {
+	for _, id := range []string{eventID, first(header, jetstream.MsgIDHeader)} {
+		if id != "" && checkCommandID(id) == nil && !schemas.IsReservedCommandID(id) {
 			return id
 		}
 	}
 	return StoredID(seq)
 }
 
-// StoredID is the id of a command that brings none of its own.
+// StoredID returns the id of a command without an id of its own. It is derived from the stream sequence of the message.
 func StoredID(seq uint64) string { return "cmd-" + strconv.FormatUint(seq, 10) }

@@ -20,7 +20,7 @@ const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 func prompt(text string) *schemas.Prompt { return &schemas.Prompt{Input: schemas.Input{Text: text}} }
 
-func TestCommandsInEveryForm(t *testing.T) {
+func TestDecodeCommandInEveryForm(t *testing.T) {
 	at := time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
 	structured := nats.Header{"Content-Type": {"application/cloudevents+json"}}
 	binary := nats.Header{
@@ -105,7 +105,7 @@ func TestCommandsInEveryForm(t *testing.T) {
 	}
 }
 
-func TestCommandsThatAreRefused(t *testing.T) {
+func TestInvalidCommandsAreRejected(t *testing.T) {
 	ce := func(kv ...string) nats.Header {
 		h := nats.Header{"ce-specversion": {"1.0"}, "ce-id": {"1"}, "ce-source": {"/x"}, "ce-type": {"dev.loopbus.prompt.v1"}}
 		for i := 0; i < len(kv); i += 2 {
@@ -210,8 +210,8 @@ func FuzzDecodeCommand(f *testing.F) {
 	})
 }
 
-// The id in a header of binary mode is percent-encoded, also where the message is no command.
-func TestTheIDOfABadCommandIsDecoded(t *testing.T) {
+// The id in a header of binary mode is percent-decoded also if the message is not a valid command.
+func TestIDOfRejectedCommandIsDecoded(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]string{"a%20b%25": "a b%", "plain": "plain", "bad%2": "cmd-7", "bell%07": "cmd-7"} {
 		if got := codec.CommandID(nats.Header{schemas.HeaderID: {sent}}, 7); got != want {

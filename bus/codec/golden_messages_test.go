@@ -10,7 +10,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// wireMessages are the messages that are to be read for ever, as they are sent today.
+// goldenDigest is the digest of a request for approval.
+const goldenDigest = "sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
+
+// wireMessages returns the messages in their present form. Every later version must be able to decode them.
 func wireMessages(t *testing.T) []goldenMessage {
 	messages := []goldenMessage{
 		command("prompt", "plain text", nil, "list <the> files & wait"),
@@ -52,6 +55,8 @@ func wireMessages(t *testing.T) []goldenMessage {
 		command("custom_message", "JSON", nil, `{"customType":"note","content":"read this","display":true}`),
 		command("compact", "JSON", nil, `{"customInstructions":"keep the names"}`),
 		command("approve", "JSON", nil, `{"call":"c9","by":"ann","reason":"harmless"}`),
+		command("approve", "JSON of a request", nil, `{"call":"c9","digest":"`+goldenDigest+`","args":{"command":"ls"}}`),
+		command("deny", "JSON of a request", nil, `{"call":"c9","digest":"`+goldenDigest+`","reason":"no"}`),
 		command("deny", "JSON", nil, `{"by":"bob"}`),
 		command("deny", "JSON of a call", nil, `{"call":"c9","by":"bob","reason":"not on a Friday"}`),
 		command("timer", "of a run's deadline", nil,
@@ -82,7 +87,7 @@ func cloudEvent(kind schemas.CommandKind) nats.Header {
 	}
 }
 
-// toolMessages are what a runner and a worker say to each other, and to those who watch.
+// toolMessages returns the messages between a runner and a worker, and their updates for watching clients.
 func toolMessages(t *testing.T) []goldenMessage {
 	encode := func(v any) string {
 		raw, err := schemas.Marshal(v)

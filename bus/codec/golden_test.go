@@ -18,8 +18,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Golden messages are what older versions, their clients and their workers have sent. They are never rewritten: -update
-// only adds those that are missing.
+// Golden messages are messages that earlier versions, their clients and their workers have sent. They are never
+// rewritten: -update only adds missing ones.
 var update = flag.Bool("update", false, "add the golden messages that do not exist yet")
 
 // goldenVersion is the folder that new golden messages go to.
@@ -31,14 +31,14 @@ type goldenMessage struct {
 	Subject string          `json:"subject,omitempty"` // an announcement has none: it is the value of a key
 	Header  nats.Header     `json:"header,omitempty"`
 	Payload string          `json:"payload"`
-	Means   json.RawMessage `json:"means"` // what reading it gives
+	Means   json.RawMessage `json:"means"` // the decoded message as JSON
 }
 
-// goldenTime is when the messages came, where they do not say it themselves.
+// goldenTime is the time of the messages that do not contain a time.
 var goldenTime = time.Date(2026, 2, 3, 4, 5, 6, 789e6, time.UTC)
 
-// read reads the message as the part of the system does that it is for.
-func (m goldenMessage) read() (any, error) {
+// decode decodes the message as its receiver does.
+func (m goldenMessage) decode() (any, error) {
 	var subjects schemas.Subjects
 	if session, kind, err := subjects.ParseCommand(m.Subject); err == nil {
 		return codec.DecodeCommand(session, kind, m.Header, []byte(m.Payload), "cmd-17", goldenTime)
@@ -58,7 +58,7 @@ func (m goldenMessage) read() (any, error) {
 
 func (m goldenMessage) meaning(t *testing.T) json.RawMessage {
 	t.Helper()
-	v, err := m.read()
+	v, err := m.decode()
 	if err != nil {
 		t.Fatalf("%s: %v", m.About, err)
 	}
@@ -85,15 +85,15 @@ func readGolden(t *testing.T, path string) (messages []goldenMessage) {
 	return messages
 }
 
-// refusedNow are forms of older clients that say too little: a NATS server could have sent them (docs/protocol.md).
-// They are refused with a text that says what to send.
-var refusedNow = map[string]string{
+// rejectedNow contains forms of earlier clients that a NATS server could have sent too (docs/protocol.md). They are
+// rejected, with a text that tells the client what to send.
+var rejectedNow = map[string]string{
 	"abort, empty":    "send {} or the header Loopbus-Command: abort",
 	"continue, empty": "send {} or the header Loopbus-Command: continue",
 	"deny, JSON":      "missing properties: 'call'",
 }
 
-// What older versions have sent is read, and means what it meant, or is refused for a reason of its own.
+// Messages of earlier versions decode to the recorded values, or are rejected for the reason in rejectedNow.
 func TestGoldenMessages(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "golden", "*", "*.ndjson"))
 	if err != nil || len(paths) == 0 {
@@ -101,8 +101,8 @@ func TestGoldenMessages(t *testing.T) {
 	}
 	for _, path := range paths {
 		for _, m := range readGolden(t, path) {
-			if text := refusedNow[m.About]; text != "" {
-				if _, err := m.read(); err == nil || !strings.Contains(err.Error(), text) {
+			if text := rejectedNow[m.About]; text != "" {
+				if _, err := m.decode(); err == nil || !strings.Contains(err.Error(), text) {
 					t.Errorf("%s: %s: %v does not say %q", path, m.About, err, text)
 				}
 				continue
@@ -123,9 +123,9 @@ func TestGoldenMessagesHaveEveryKind(t *testing.T) {
 		}
 	}
 	for _, m := range readGolden(t, filepath.Join("testdata", "golden", goldenVersion, "wire.ndjson")) {
-		v, err := m.read()
+		v, err := m.decode()
 		if err != nil {
-			continue // [TestGoldenMessages] says why
+			continue // [TestGoldenMessages] checks the reason
 		}
 		switch v := v.(type) {
 		case schemas.Command:
@@ -139,7 +139,7 @@ func TestGoldenMessagesHaveEveryKind(t *testing.T) {
 	}
 }
 
-// TestGoldenMessagesAreAdded wants the file to have every message, and adds, with -update, those that it does not have.
+// Every message of wireMessages is in the golden file. -update adds missing ones.
 func TestGoldenMessagesAreAdded(t *testing.T) {
 	path := filepath.Join("testdata", "golden", goldenVersion, "wire.ndjson")
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_RDWR, 0)
@@ -152,7 +152,7 @@ func TestGoldenMessagesAreAdded(t *testing.T) {
 		if slices.ContainsFunc(have, func(old goldenMessage) bool { return old.About == m.About }) {
 			continue
 		}
-		if refusedNow[m.About] != "" {
+		if rejectedNow[m.About] != "" {
 			continue
 		}
 		if !*update {

@@ -11,29 +11,30 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A NATS server checks the subject of a publish and not its reply, and answers to that reply: acknowledgements, errors,
-// states of consumers and stored messages. So whoever may publish anything can have the server publish its answer into
-// any session's inbox, and an answer must never pass for a command. What a server sends is recognised by its headers
-// and by the members of its JSON (docs/protocol.md); what could be either is refused, and the error says what its
-// sender has to add.
+// A NATS server checks the permission for the subject of a publish, but not for its reply subject, to which it
+// publishes its answers: acknowledgements, errors, states of consumers and stored messages. So any client that may
+// publish a message can have the server publish an answer into the inbox of any session, and an answer must never be
+// taken for a command. Answers are recognised by their headers and by the members of their JSON (docs/protocol.md). A
+// message that could be from a client or from a server is rejected, and the error tells the sender what to add.
 
-// HeaderCommand is the header with a command's kind, for a payload that has nothing else to show that a client meant
-// it.
+// HeaderCommand is the name of the header with a command's kind. A client sets it if nothing else shows that a message
+// is a command.
 const HeaderCommand = "Loopbus-Command"
 
-// apiType begins the member "type" of what the JetStream API and the services framework of NATS answer.
+// apiType is the prefix of the member "type" in answers of the JetStream API and of the services framework of NATS.
 const apiType = "io.nats."
 
-// serverHeaders are of status messages, and of messages of loopbus that are no commands.
+// serverHeaders are headers of status messages, and of messages of loopbus that are not commands.
 var serverHeaders = []string{
 	"Status", "Nats-Last-Consumer", "Nats-Pending-Messages", schemas.HeaderCommit, schemas.HeaderDispatch,
 }
 
-// addedHeaders are what a server adds to a stored message that it answers with.
+// addedHeaders are the headers that a server adds to a stored message in an answer.
 var addedHeaders = []string{"Nats-Stream", "Nats-Sequence"}
 
-// IsAnswer reports whether a message that is neither a command nor an event is what a NATS server answered, to wherever
-// somebody had it sent: an acknowledgement, a status, a stored message or event.
+// IsAnswer reports whether a message is an answer of a NATS server that a client directed to its subject: an
+// acknowledgement, a status, or a stored message or event. It must not be called for a command or an event, because it
+// takes every message with a header of a CloudEvent for a stored one.
 func IsAnswer(header nats.Header, data []byte) bool {
 	for name := range header {
 		if strings.HasPrefix(name, attributePrefix) || slices.Contains(serverHeaders, name) ||
@@ -45,11 +46,12 @@ func IsAnswer(header nats.Header, data []byte) bool {
 	return json.Unmarshal(data, &members) == nil && isAnswer(members)
 }
 
-// IsAnnounced reports whether a message is what somebody has published to all who listen, and wants no reply to. What a
-// server or a service answers is not, nor is what a consumer delivers, which has a reply to acknowledge it by.
+// IsAnnounced reports whether a client published a message to all subscribers without requesting a reply. It is false
+// for an answer of a server or a service, and for a message that a consumer delivers, which has a reply subject for its
+// acknowledgement.
 func IsAnnounced(m *nats.Msg) bool { return m.Reply == "" && !IsAnswer(m.Header, m.Data) }
 
-// checkHeaders refuses a message that is no client's by its headers.
+// checkHeaders rejects a message whose headers show that no client sent it as a command of that kind.
 func checkHeaders(kind schemas.CommandKind, header nats.Header) error {
 	for _, name := range serverHeaders {
 		if len(header[name]) > 0 {
@@ -62,8 +64,8 @@ func checkHeaders(kind schemas.CommandKind, header nats.Header) error {
 	return nil
 }
 
-// isMeant reports whether a message has a header that only a client gives it.
-func isMeant(header nats.Header) bool {
+// isFromClient reports whether a message has a header that only clients set.
+func isFromClient(header nats.Header) bool {
 	for name := range header {
 		if strings.HasPrefix(name, attributePrefix) || name == HeaderCommand || name == jetstream.MsgIDHeader {
 			return true
@@ -72,11 +74,11 @@ func isMeant(header nats.Header) bool {
 	return false
 }
 
-// checkBare refuses a bare payload that a server could have sent. Inputs and results have members that they cannot be
-// without, and that no answer has, so that they are looked at only where they have turned out to be no commands.
+// checkBare rejects a bare payload that a server could have sent. For kinds with required members that no answer has,
+// see needsContent, it is called only if the payload has turned out to be invalid.
 func checkBare(kind schemas.CommandKind, header nats.Header, data []byte) error {
 	if len(strings.TrimSpace(string(data))) == 0 {
-		if isMeant(header) {
+		if isFromClient(header) {
 			return nil
 		}
 		return reject(schemas.RejectInvalid, "the payload is empty, as an acknowledgement of the NATS server may be: "+
@@ -84,7 +86,7 @@ func checkBare(kind schemas.CommandKind, header nats.Header, data []byte) error 
 	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(data, &members) != nil || len(members) == 0 {
-		return nil // said better by the command's schema; {} is no answer of a server
+		return nil // the command's schema has the better error; {} is not an answer of a server
 	}
 	if isAnswer(members) {
 		return reject(schemas.RejectForeign, "it is an answer of a NATS server or of a service")
@@ -94,14 +96,14 @@ func checkBare(kind schemas.CommandKind, header nats.Header, data []byte) error 
 			return nil
 		}
 	}
-	if isMeant(header) {
+	if isFromClient(header) {
 		return nil
 	}
 	return reject(schemas.RejectInvalid, "the object has no member of a %s command, and no header %s: %s says that "+
 		"it is one", kind, HeaderCommand, kind)
 }
 
-// isAnswer reports whether a JSON object is what a stream, the JetStream API or the services framework answers.
+// isAnswer reports whether a JSON object is an answer of a stream, the JetStream API or the services framework.
 func isAnswer(members map[string]json.RawMessage) bool {
 	var name string
 	if json.Unmarshal(members["type"], &name) == nil && strings.HasPrefix(name, apiType) {
@@ -118,6 +120,6 @@ func isAnswer(members map[string]json.RawMessage) bool {
 	return true
 }
 
-// publishAnswer are the members of a stream's answer to a publish.
+// publishAnswer contains the possible members of a stream's answer to a publish.
 var publishAnswer = map[string]bool{"stream": true, "seq": true, "domain": true, "duplicate": true, "error": true,
 	"val": true, "batch": true, "count": true}

@@ -16,8 +16,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// sdkMessage is a NATS message as the SDK's binding reads and writes one, in both modes. The SDK has no
-// percent-encoding, so it is added here, where its NATS protocol would be.
+// sdkMessage implements the SDK's binding for NATS messages, in both modes. The SDK's own NATS protocol has no
+// percent-encoding, so sdkMessage adds it.
 type sdkMessage struct {
 	header nats.Header
 	data   []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 )
 
-// looksStructured reports whether the payload is a JSON object that says which version of CloudEvents it is.
+// looksStructured reports whether the payload is a JSON object with a member specversion.
 func looksStructured(data []byte) bool {
 	if !bytes.Contains(data, []byte(`"specversion"`)) {
 		return false
@@ -22,8 +22,8 @@ func looksStructured(data []byte) bool {
 	return json.Unmarshal(data, &envelope) == nil && envelope["specversion"] != nil
 }
 
-// decodeStructured reads the JSON format. The SDK's own reader is not used for what comes from outside: it panics on
-// some payloads (data_base64 that is no string) and lets others pass that are no JSON.
+// decodeStructured decodes the JSON format. It does not use the SDK's decoder for input from clients: that one panics
+// on some payloads (a data_base64 that is not a string), and accepts some that are not JSON.
 func decodeStructured(data []byte) (event.Event, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {
@@ -47,7 +47,8 @@ func decodeStructured(data []byte) (event.Event, error) {
 	return e, checkCloudEvent(e)
 }
 
-// setMember sets an attribute, which is a string, or an extension, which may be a boolean or an integer too.
+// setMember sets an attribute or an extension. An attribute must be a string; an extension may also be a boolean or an
+// integer.
 func setMember(e *event.Event, name string, raw json.RawMessage) error {
 	var value any
 	if err := json.Unmarshal(raw, &value); err != nil {
@@ -70,7 +71,7 @@ func setMember(e *event.Event, name string, raw json.RawMessage) error {
 	return errors.New("is neither string, boolean nor integer")
 }
 
-// setData sets the payload: JSON as it stands there, a string of another content type as its text.
+// setData sets the payload: JSON data unchanged, and the text of a JSON string if the content type is not JSON.
 func setData(e *event.Event, data, encoded json.RawMessage) error {
 	switch {
 	case data != nil && encoded != nil:

@@ -1,4 +1,3 @@
-// Package dial has the settings by which a process reaches NATS: credentials, TLS, the place of JetStream, and the
-// contexts of the nats command line that name them. Runners, workers and clients use the same ones. It imports nats.go
-// and nothing else.
+// Package dial defines the settings of a connection to NATS: credentials, TLS, the location of JetStream, and the
+// contexts of the nats command line. Runners, workers and clients all use it. It imports nats.go only.
 package dial

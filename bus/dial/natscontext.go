@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// natsContext is a context of the nats command line, as its file has it.
+// natsContext is the file of a context of the nats command line.
 type natsContext struct {
 	URL         string `json:"url"`
 	Token       string `json:"token"`
@@ -31,11 +31,11 @@ type natsContext struct {
 	WindowsTLS string `json:"windows_cert_store"`
 }
 
-// ReadContext reads a context of the nats command line: the URL and the settings that it stands for. It is the file
-// nats/context/<name>.json below $XDG_CONFIG_HOME, or else below ~/.config; an absolute path names the file itself. In
-// the names of files ~ is the home directory, and environment variables are replaced. A context with a SOCKS proxy, a
-// reference to nsc, a user JWT or a certificate of the Windows store is refused: this module would connect otherwise
-// than the context says.
+// ReadContext reads a context of the nats command line and returns its URL and settings. The file is
+// nats/context/<name>.json below $XDG_CONFIG_HOME, or below ~/.config; an absolute path names the file itself. In
+// file names, ~ is the home directory, and environment variables are expanded. ReadContext refuses a context with a
+// SOCKS proxy, a reference to nsc, a user JWT or a certificate of the Windows store, because it could not connect as
+// the context describes.
 func ReadContext(name string) (url string, s Settings, err error) {
 	path, err := ContextFile(name)
 	if err != nil {
@@ -47,7 +47,7 @@ func ReadContext(name string) (url string, s Settings, err error) {
 	}
 	var c natsContext
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return "", Settings{}, fmt.Errorf("nats context %q: %s is not the JSON of one", name, path)
+		return "", Settings{}, fmt.Errorf("nats context %q: %s is not a context in JSON", name, path)
 	}
 	for setting, value := range map[string]string{
 		"socks_proxy": c.SocksProxy, "nsc": c.NSC, "user_jwt": c.UserJWT, "windows_cert_store": c.WindowsTLS,
@@ -63,7 +63,7 @@ func ReadContext(name string) (url string, s Settings, err error) {
 	}, nil
 }
 
-// ContextFile is the file of a context of the nats command line, as [ReadContext] finds it.
+// ContextFile returns the file that [ReadContext] reads.
 func ContextFile(name string) (string, error) {
 	if filepath.IsAbs(name) {
 		return name, nil

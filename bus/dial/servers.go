@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Servers splits a list of URLs at its commas. An empty list has no URL.
+// Servers splits a comma-separated list of URLs. An empty list has none.
 func Servers(list string) []string {
 	if list == "" {
 		return nil
@@ -21,8 +21,8 @@ func Servers(list string) []string {
 	return urls
 }
 
-// CheckServers refuses malformed URLs, by their number in the list: nats.go and net/url would quote them, with the
-// password that they may hold.
+// CheckServers returns an error that identifies malformed URLs by their number in the list. The errors of nats.go and
+// net/url would quote the URL and thereby the password in it.
 func CheckServers(list string) error {
 	var errs []error
 	for i, u := range Servers(list) {
@@ -33,8 +33,8 @@ func CheckServers(list string) error {
 	return errors.Join(errs...)
 }
 
-// Redact hides users, passwords and tokens in a list of URLs. [url.URL.Redacted] would show a token, which stands where
-// a user does.
+// Redact hides users, passwords and tokens in a list of URLs. [url.URL.Redacted] would show a token, which has the
+// place of the user.
 func Redact(list string) string {
 	urls := Servers(list)
 	for i, raw := range urls {
@@ -54,6 +54,6 @@ func Redact(list string) string {
 	return strings.Join(urls, ",")
 }
 
-// Connected is the URL of the server that a connection has, without credentials, "" without one.
-// [nats.Conn.ConnectedUrlRedacted] would show a token.
+// Connected returns the URL of the server that a connection is connected to, without credentials; "" if it is not
+// connected. [nats.Conn.ConnectedUrlRedacted] would show a token.
 func Connected(nc *nats.Conn) string { return Redact(nc.ConnectedUrl()) }

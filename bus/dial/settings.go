@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	timeout       = 2 * time.Second        // of one attempt to connect
-	reconnectWait = 250 * time.Millisecond // between two attempts of a lost connection, plus jitter
-	pingInterval  = 10 * time.Second       // a dead peer is noticed after three
+	timeout       = 2 * time.Second        // limit of one connection attempt
+	reconnectWait = 250 * time.Millisecond // between two reconnection attempts, plus jitter
+	pingInterval  = 10 * time.Second       // a dead peer is detected after three intervals
 )
 
-// Settings say as whom to connect to NATS, and how. Everything may stay empty.
+// Settings configures a connection to NATS: identity, TLS and JetStream. The zero value connects without credentials.
 type Settings struct {
-	// InboxPrefix of the subjects that replies come to; the default _INBOX is shared by all clients of an account.
+	// InboxPrefix is the prefix of reply subjects; the default _INBOX is shared by all clients of an account.
 	InboxPrefix string
 	// Credentials, at most one kind: a .creds file, a file with an nkey seed, user and password, or a token.
 	CredsFile    string
@@ -27,20 +27,20 @@ type Settings struct {
 	User         string
 	Password     string
 	Token        string
-	// TLS, as PEM files: the authority to trust, and this process's certificate with its key. TLSFirst has the handshake
-	// come before the server's greeting.
+	// TLS, as PEM files: the certificate authority to trust, and this process's certificate and key. TLSFirst makes
+	// the TLS handshake come before the server's INFO.
 	CAFile   string
 	CertFile string
 	KeyFile  string
 	TLSFirst bool
-	// Domain or APIPrefix, at most one of them: where the JetStream is that has the streams of loopbus, if it is not the
-	// server's own.
+	// Domain or APIPrefix, at most one of them, selects the JetStream with the streams of loopbus, if it is not the
+	// connected server's own.
 	Domain    string
 	APIPrefix string
 }
 
-// Options checks the settings and returns what nats.go needs to connect: credentials and TLS, reconnecting for ever,
-// and handlers that log when the connection called name is lost and when it is back. No log line and no error has
+// Options validates the settings and returns options for nats.go: credentials and TLS, reconnecting for ever, and
+// handlers that log when the connection called name is lost and re-established. Log lines and errors contain no
 // credentials.
 func (s Settings) Options(name string, log *slog.Logger) ([]nats.Option, error) {
 	if log == nil {
@@ -57,7 +57,7 @@ func (s Settings) Options(name string, log *slog.Logger) ([]nats.Option, error) 
 	return append(opts, credentials...), err
 }
 
-// connection are the options that do not depend on the settings.
+// connection returns the options that do not depend on the settings.
 func connection(name string, log *slog.Logger) []nats.Option {
 	return []nats.Option{
 		nats.Name(name),
@@ -69,19 +69,19 @@ func connection(name string, log *slog.Logger) []nats.Option {
 		nats.MaxPingsOutstanding(2),
 		nats.IgnoreAuthErrorAbort(), // credentials may be renewed while the process runs
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil { // nil when we close it ourselves
-				log.Warn("connection to nats lost", "err", err)
+			if err != nil { // nil when this process closes it
+				log.Warn("connection to NATS lost", "err", err)
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
-			log.Info("connection to nats is back", "url", Connected(nc))
+			log.Info("connection to NATS re-established", "url", Connected(nc))
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 			subject := ""
 			if sub != nil {
 				subject = sub.Subject
 			}
-			log.Warn("nats", "err", err, "subject", subject)
+			log.Warn("NATS reported an asynchronous error", "err", err, "subject", subject)
 		}),
 	}
 }
@@ -124,7 +124,7 @@ func (s Settings) tls() []nats.Option {
 	return opts
 }
 
-// JetStream returns the JetStream of the settings on a connection.
+// JetStream returns the JetStream context of the settings on a connection.
 func (s Settings) JetStream(nc *nats.Conn) (jetstream.JetStream, error) {
 	switch {
 	case s.Domain != "" && s.APIPrefix != "":
@@ -137,8 +137,8 @@ func (s Settings) JetStream(nc *nats.Conn) (jetstream.JetStream, error) {
 	return jetstream.New(nc)
 }
 
-// Or returns the settings, with those of a context where s says nothing. Credentials are taken over as a whole, and so
-// are a certificate with its key, and the place of JetStream.
+// Or returns the settings, completed with those of a context. It takes credentials as a whole, and so too a
+// certificate with its key, and the location of JetStream.
 func (s Settings) Or(context Settings) Settings {
 	if s.CredsFile == "" && s.NKeySeedFile == "" && s.User == "" && s.Token == "" {
 		s.CredsFile, s.NKeySeedFile = context.CredsFile, context.NKeySeedFile

@@ -17,32 +17,32 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// defaultLookEvery is how often a call that has no answer yet is looked for in its queue.
+// defaultLookEvery is the time between two checks whether a call without an answer is still in its queue.
 const defaultLookEvery = 15 * time.Second
 
-// maxUpdates is how many partial results may wait for the caller; the next are lost.
+// maxUpdates is how many partial results are buffered for the caller; more are dropped.
 const maxUpdates = 256
 
-// withdrawTimeout bounds what is done for a call whose caller has given it up.
+// withdrawTimeout bounds the requests for a call that its caller has given up.
 const withdrawTimeout = 5 * time.Second
 
-// errUnanswered is the text for a call that has left its queue without an answer having come.
+// errUnanswered is returned for a call that has left its queue without an answer.
 var errUnanswered = errors.New("the outcome of this call is unknown: it is no longer in its tool's queue, and no " +
 	"answer has come")
 
-// CallerOptions configures [NewCaller].
+// CallerOptions configure [NewCaller].
 type CallerOptions struct {
-	// ID names the caller, a subject token. No two live ones may have the same, and none may use one again.
+	// ID names the caller: a subject token that no other caller uses, at the same time or later.
 	ID string
-	// LookEvery is how often a call without an answer is looked for in its queue, default 15 s. One that is twice not
-	// there has been answered while the connection was away, or lost.
+	// LookEvery is the time between two checks whether a call without an answer is still in its queue, default 15 s. A
+	// call that is missing twice was answered while the connection was lost, or was lost itself.
 	LookEvery time.Duration
 }
 
 // A Caller calls tools for programs that have no session. Its calls wait in the same queues as those of sessions and
-// are executed by the same workers, but nothing of them is stored beyond that: the answers come to the caller
-// (agent.reply.<caller>.<call>), and calls that still wait when the caller has left are dropped by the worker that
-// takes them. All methods may be called concurrently.
+// are executed by the same workers, but they are in no log: the answers are sent to the caller
+// (agent.reply.<caller>.<call>), and a worker drops a call whose caller has left. Its methods may be called
+// concurrently.
 type Caller struct {
 	conn     *bus.Conn
 	o        CallerOptions
@@ -55,7 +55,7 @@ type Caller struct {
 	closed  bool
 }
 
-// NewCaller listens for the answers until [Caller.Close]. c stays the caller's and has to outlive it.
+// NewCaller returns a Caller that receives answers until [Caller.Close]. c has to outlive it.
 func NewCaller(c *bus.Conn, o CallerOptions) (*Caller, error) {
 	o.LookEvery = cmp.Or(o.LookEvery, defaultLookEvery)
 	caller := &Caller{conn: c, o: o, dispatch: New(c), waiting: map[schemas.CallKey]chan *schemas.ToolResponse{}}
@@ -72,7 +72,7 @@ func NewCaller(c *bus.Conn, o CallerOptions) (*Caller, error) {
 	return caller, nil
 }
 
-// Close stops listening. Calls under way get no answer any more; cancel them first.
+// Close stops receiving answers. Calls under way will get none, so cancel them first.
 func (c *Caller) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,11 +82,11 @@ func (c *Caller) Close() {
 	c.closed = true
 }
 
-// receive takes an answer, or tells a worker that asks that somebody is here. What nobody waits for is dropped: an
-// answer may come twice.
+// receive delivers an answer, or responds to a worker that checks whether the caller is live. An answer for which no
+// call waits is dropped: an answer may arrive twice.
 func (c *Caller) receive(msg *nats.Msg) {
 	if len(msg.Data) == 0 {
-		if schemas.MayAnswer(msg.Reply) { // anybody can ask, but not for a message to anywhere
+		if schemas.MayAnswer(msg.Reply) { // any client may ask, but must not choose any subject for the response
 			_ = msg.Respond(nil) // a worker that gets no answer continues all the same
 		}
 		return
@@ -104,11 +104,10 @@ func (c *Caller) receive(msg *nats.Msg) {
 	}
 }
 
-// Call has a tool executed and returns the answer. Session is the session in the request, a legal session id, of which
-// the caller may use as many as it likes, but none that a runner has; args satisfy the tool's parameters. Partial
-// results are given to update, which may be nil and delays all that follows. When ctx ends, the call is withdrawn, or
-// cancelled if a worker has it, and the error is ctx's cause. Any other error means that the call has no answer, and
-// may have been executed.
+// Call executes a tool on a worker and returns the answer. session is a legal session id of the caller's choice that no
+// runner drives; args have to satisfy the tool's parameters. Call passes partial results to update, which may be nil;
+// while update runs, later results wait. When ctx ends, the call is withdrawn, or cancelled if a worker has it, and the
+// error wraps ctx's cause. Any other error means that the call has no answer; it may have been executed.
 func (c *Caller) Call(ctx context.Context, session string, def schemas.ToolDefinition, args json.RawMessage,
 	update func(schemas.ToolResult),
 ) (*schemas.ToolResponse, error) {
@@ -133,6 +132,7 @@ func (c *Caller) begin(session string, def schemas.ToolDefinition, args json.Raw
 		Session: session, RunID: c.o.ID, Call: key, ToolCallID: string(key), ToolName: def.Name, Version: def.Version,
 		Workspace: def.Workspace, Arguments: args, Effect: def.EffectClass(), TimeoutMs: def.TimeoutMs, StartSeq: c.n,
 		ReplyTo: c.conn.Subjects().Reply(c.o.ID, string(key)), Nonce: rand.Text()[:16],
+		Revision: def.Revision,
 	}, answer
 }
 
@@ -172,7 +172,7 @@ func (c *Caller) call(ctx context.Context, req schemas.ToolRequest, answer <-cha
 			show(msg, req, update)
 			continue
 		case response := <-answer:
-			for len(updates) > 0 { // they came before it
+			for len(updates) > 0 { // they were sent before the answer
 				show(<-updates, req, update)
 			}
 			return response, nil
@@ -189,7 +189,7 @@ func (c *Caller) call(ctx context.Context, req schemas.ToolRequest, answer <-cha
 	}
 }
 
-// show gives the partial result that a message brings to update, if it is one of the call: anybody can publish there.
+// show passes a partial result to update, if it is one of the call: other clients may publish on the subject too.
 func show(msg *nats.Msg, req schemas.ToolRequest, update func(schemas.ToolResult)) {
 	u, err := schemas.DecodeUpdate(msg.Header, msg.Data)
 	if err != nil {
@@ -200,11 +200,11 @@ func show(msg *nats.Msg, req schemas.ToolRequest, update func(schemas.ToolResult
 	}
 }
 
-// giveUp withdraws a call and tells the worker that has it to stop.
+// giveUp withdraws a call and cancels it on the worker that has it.
 func (c *Caller) giveUp(req schemas.ToolRequest) {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
-	// A worker that misses both finds out by asking; see [Caller].
+	// A worker that misses both checks whether the caller is live; see [Caller].
 	_ = c.dispatch.Cancel(ctx, req.Session, req.Call, req.Nonce)
 	_ = c.dispatch.Withdraw(ctx, req.Session, req.Call)
 }

@@ -18,20 +18,20 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Dispatcher hands tool calls to the workers, and asks for calls to stop. All methods may be called concurrently.
+// Dispatcher stores tool calls for the workers and cancels them. Its methods may be called concurrently.
 type Dispatcher struct {
 	conn     *bus.Conn
-	patience time.Duration // with a server that is away
+	patience time.Duration // how long to wait for an unavailable server
 }
 
-// New returns a Dispatcher on c, which stays the caller's and has to outlive it.
+// New returns a Dispatcher on c, which the caller keeps and which has to outlive it.
 func New(c *bus.Conn) *Dispatcher { return &Dispatcher{c, natsio.AwayTimeout} }
 
 // Dispatch stores a call in its tool's queue. An error wraps [schemas.ErrSubject] if the tool's name, version or
-// workspace, the session or the call is no legal subject token; after any other error the call may have been stored.
-// With again, it first looks whether an earlier process has done so: if the call is still waiting or its result is in
-// the session's inbox, nothing is stored. A result that has been taken from the inbox has to be in the log by then,
-// where the caller would have seen it.
+// workspace, the session or the call is no legal subject token; after any other error the call may have been stored. If
+// again is true, an earlier process may have dispatched the call: Dispatch then stores nothing if the call is still in
+// its queue or its result is in the session's inbox. A result that has left the inbox is in the session's log, where
+// the caller has to have looked for it.
 func (d *Dispatcher) Dispatch(ctx context.Context, req schemas.ToolRequest, again bool) error {
 	if err := d.dispatch(ctx, req, again); err != nil {
 		return fmt.Errorf("dispatch: dispatch call %s of session %s to tool %q: %w", req.Call, req.Session, req.Queue(), err)
@@ -59,8 +59,8 @@ func (d *Dispatcher) dispatch(ctx context.Context, req schemas.ToolRequest, agai
 	}
 	msg := nats.NewMsg(d.subject(req))
 	msg.Data = data
-	// If this is sent twice the second one is recognised, for as long as a runner's connection can outlive its suspension
-	// (ToolDuplicateWindow of the options of package streams). It is no duplicate of the tool's next call.
+	// The stream drops a second copy of the message for as long as a runner's connection can outlive its suspension
+	// (toolDuplicateWindow of package streams). The id differs from that of the tool's next call.
 	msg.Header.Set(jetstream.MsgIDHeader, req.IdempotencyKey())
 	msg.Header.Set(schemas.HeaderDispatch, cmp.Or(req.Nonce, "-"))
 	if req.TraceParent != "" {
@@ -69,9 +69,9 @@ func (d *Dispatcher) dispatch(ctx context.Context, req schemas.ToolRequest, agai
 	return d.publish(ctx, msg)
 }
 
-// publish stores a call on the connection that buffers nothing: a call must not leave long after it was decided, when
-// its session may have another runner. While the server is away, or the stream has no leader, it waits for it, for a
-// while.
+// publish stores a call on the connection without a reconnect buffer: a call must not be sent long after it was
+// decided, when its session may have another runner. While the server is unavailable or the stream has no leader,
+// publish retries, for d.patience at most.
 func (d *Dispatcher) publish(ctx context.Context, msg *nats.Msg) error {
 	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
@@ -86,9 +86,9 @@ func (d *Dispatcher) publish(ctx context.Context, msg *nats.Msg) error {
 	}
 }
 
-// duplicate looks up what the stream says it has already. Where that is another message, somebody has taken the call's
-// id, and the call is stored under another one. What is not stored any more was this call, which a worker has settled:
-// an earlier process dispatched it, and nobody else knows its nonce.
+// duplicate compares a call with the message that the stream has stored with its id. If that is another message,
+// another client has used the id, and duplicate stores the call with a new one. A message that is not stored any more
+// was this call, dispatched by an earlier process and settled by a worker: no other client knows its nonce.
 func (d *Dispatcher) duplicate(ctx context.Context, msg *nats.Msg, seq uint64) error {
 	tools, err := d.conn.JetStream().Stream(ctx, schemas.StreamTools)
 	if err != nil {
@@ -112,8 +112,8 @@ func (d *Dispatcher) subject(req schemas.ToolRequest) string {
 	return d.conn.Subjects().Tool(req.Queue().Name(), req.Session, string(req.Call))
 }
 
-// Cancel asks the worker that runs the call with this nonce to stop. It is sent once and not stored; that the call is
-// over is for the log to say.
+// Cancel tells the worker that executes the call with this nonce to stop. The message is sent once and not stored: the
+// log decides whether the call has ended.
 func (d *Dispatcher) Cancel(_ context.Context, session string, call schemas.CallKey, nonce string) error {
 	err := errors.Join(schemas.CheckSession(session), schemas.CheckToken("call", string(call)))
 	if err == nil {
@@ -125,7 +125,7 @@ func (d *Dispatcher) Cancel(_ context.Context, session string, call schemas.Call
 	return nil
 }
 
-// Withdraw takes a call out of its tool's queue. If a worker has it, it is not given to another one when that worker is
+// Withdraw removes a call from its tool's queue. If a worker has the call, it is not redelivered when that worker is
 // lost.
 func (d *Dispatcher) Withdraw(ctx context.Context, session string, call schemas.CallKey) error {
 	err := errors.Join(schemas.CheckSession(session), schemas.CheckToken("call", string(call)))
@@ -148,8 +148,8 @@ func (d *Dispatcher) purge(ctx context.Context, subject string) error {
 	return stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
 }
 
-// known reports whether the call is waiting for a worker or its result for a runner. A worker settles the call after it
-// has sent the result, so looking at the call first misses neither.
+// known reports whether the call is in its queue or its result in the session's inbox. A worker settles the call after
+// it has stored the result, so checking the queue first misses neither.
 func (d *Dispatcher) known(ctx context.Context, req schemas.ToolRequest) (bool, error) {
 	tools, err := d.conn.JetStream().Stream(ctx, schemas.StreamTools)
 	if err != nil {
@@ -165,8 +165,7 @@ func (d *Dispatcher) known(ctx context.Context, req schemas.ToolRequest) (bool, 
 	return d.answered(ctx, req)
 }
 
-// answered looks through the results that wait in the session's inbox. Its partition is not computed: the server finds
-// them under any.
+// answered searches the session's inbox, in any partition, for the result of the call.
 func (d *Dispatcher) answered(ctx context.Context, req schemas.ToolRequest) (bool, error) {
 	commands, err := d.conn.JetStream().Stream(ctx, schemas.StreamCommands)
 	if err != nil {

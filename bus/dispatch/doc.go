@@ -1,3 +1,3 @@
-// Package dispatch stores tool calls in the queues of their tools, asks workers to cancel them, brings answers to
-// callers that have no session, and answers the calls of tools that nobody serves.
+// Package dispatch stores tool calls in the queues of their tools, sends cancellations to workers, calls tools for
+// programs that have no session ([Caller]), and answers the calls of tools that no worker serves ([Unserved]).
 package dispatch

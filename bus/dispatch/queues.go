@@ -10,14 +10,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// QueueLoad is how many calls a queue of a tool has.
+// QueueLoad is the load of a tool's queue.
 type QueueLoad struct {
 	Queue   schemas.ToolQueue
-	Waiting uint64 // for a worker to take them
-	AtWork  int    // with workers that have not settled them
+	Waiting uint64 // calls that no worker has
+	AtWork  int    // calls that workers have and have not settled
 }
 
-// QueueLoads returns what the queues hold that have ever had a worker, in no order.
+// QueueLoads returns the load of every queue that has ever had a worker, in no order.
 func QueueLoads(ctx context.Context, c *bus.Conn) ([]QueueLoad, error) {
 	stream, err := c.JetStream().Stream(ctx, schemas.StreamTools)
 	if err != nil {
@@ -25,7 +25,7 @@ func QueueLoads(ctx context.Context, c *bus.Conn) ([]QueueLoad, error) {
 	}
 	var loads []QueueLoad
 	consumers := stream.ListConsumers(ctx)
-	for info := range consumers.Info() { // to the end: a lister that is left earlier leaves a goroutine behind
+	for info := range consumers.Info() { // to the end: a lister that is left before leaks a goroutine
 		if q, ok := queueOf(c.Subjects(), info); ok {
 			loads = append(loads, QueueLoad{Queue: q, Waiting: info.NumPending, AtWork: info.NumAckPending})
 		}
@@ -36,7 +36,7 @@ func QueueLoads(ctx context.Context, c *bus.Conn) ([]QueueLoad, error) {
 	return loads, nil
 }
 
-// queueOf returns the queue whose workers share a consumer, which is called like it.
+// queueOf returns the queue whose workers share a consumer, which has the queue's name.
 func queueOf(s schemas.Subjects, info *jetstream.ConsumerInfo) (schemas.ToolQueue, bool) {
 	q, err := schemas.ParseToolQueue(info.Name)
 	return q, err == nil && info.Config.FilterSubject == s.Tool(info.Name, "*", "*")

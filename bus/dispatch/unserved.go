@@ -18,45 +18,45 @@ import (
 )
 
 const (
-	unservedLooks   = 4 // looks at the queues in the time a call may wait
+	unservedChecks  = 4 // of the queues in the time that a call may wait
 	unservedBatch   = 100
 	unservedRequest = 5 * time.Second // for one request to the server
 )
 
-// UnservedOptions configures [Unserved].
+// UnservedOptions configure [NewUnserved].
 type UnservedOptions struct {
 	ID      string        // of the runner, named in the answers
-	After   time.Duration // how long a call waits while nobody announces its tool
+	After   time.Duration // how long a call waits while no worker announces its tool
 	Toolbox *registry.Toolbox
 	Logger  *slog.Logger // nil discards
 }
 
-// Unserved answers the calls that nobody serves. It stands in for the workers of a tool that nobody has
-// announced for a while: it takes the calls out of the tool's queue, as a worker would, so that each is answered by one
-// only, and answers each with an error. Any number may run at once.
+// Unserved answers calls of tools that no worker serves. If a tool was not announced for [UnservedOptions.After], it
+// pulls the calls from the tool's queue, as a worker would, and answers each with an error. Any number of them may run
+// at once: each call is delivered to only one.
 type Unserved struct {
 	conn   *bus.Conn
 	o      UnservedOptions
-	absent map[schemas.ToolQueue]time.Time // since when nobody has announced a tool
+	absent map[schemas.ToolQueue]time.Time // since when no worker announces a tool
 }
 
-// NewUnserved returns an Unserved on c, which stays the caller's and has to outlive it.
+// NewUnserved returns an Unserved on c, which the caller keeps and which has to outlive it.
 func NewUnserved(c *bus.Conn, o UnservedOptions) *Unserved {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Unserved{conn: c, o: o, absent: map[schemas.ToolQueue]time.Time{}}
 }
 
-// Run looks at the queues from time to time until ctx ends. What fails is logged and retried at the next look.
+// Run checks the queues periodically until ctx ends. A failure is logged, and retried at the next check.
 func (u *Unserved) Run(ctx context.Context) {
-	for natsio.Wait(ctx, max(u.o.After/unservedLooks, time.Millisecond)) {
-		if err := u.look(ctx); err != nil && ctx.Err() == nil {
-			u.o.Logger.Warn("looking for tool calls that nobody serves", "err", err)
+	for natsio.Wait(ctx, max(u.o.After/unservedChecks, time.Millisecond)) {
+		if err := u.check(ctx); err != nil && ctx.Err() == nil {
+			u.o.Logger.Warn("unserved tool calls not answered", "err", err)
 		}
 	}
 }
 
-// look goes through the queues. What goes wrong with one does not keep it from the others.
-func (u *Unserved) look(ctx context.Context) error {
+// check answers the calls of all unserved queues. It goes on after the error of a queue.
+func (u *Unserved) check(ctx context.Context) error {
 	listing, cancel := context.WithTimeout(ctx, unservedRequest)
 	defer cancel()
 	announced, err := u.o.Toolbox.Announced(listing)
@@ -84,7 +84,7 @@ func (u *Unserved) look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// longAbsent reports whether nobody has announced a tool for as long as its calls may wait.
+// longAbsent reports whether no worker has announced a tool for as long as its calls may wait.
 func (u *Unserved) longAbsent(tool schemas.ToolQueue) bool {
 	if u.absent[tool].IsZero() {
 		u.absent[tool] = time.Now()
@@ -92,7 +92,7 @@ func (u *Unserved) longAbsent(tool schemas.ToolQueue) bool {
 	return time.Since(u.absent[tool]) >= u.o.After
 }
 
-// drain takes the calls out of a tool's queue and answers them.
+// drain pulls the calls of a tool's queue and answers them.
 func (u *Unserved) drain(ctx context.Context, tool schemas.ToolQueue) error {
 	ctx, cancel := context.WithTimeout(ctx, unservedRequest)
 	defer cancel()
@@ -142,7 +142,7 @@ func (u *Unserved) settle(ctx context.Context, msg jetstream.Msg, tool schemas.T
 	if err := u.answer(ctx, req, text); err != nil {
 		return err
 	}
-	u.o.Logger.Warn("tool call failed: nobody serves the tool", "tool", tool.String(), "session", session, "call", call,
+	u.o.Logger.Warn("tool call failed, no worker serves the tool", "tool", tool.String(), "session", session, "call", call,
 		"waited", time.Since(md.Timestamp).Round(time.Second))
 	return msg.DoubleAck(ctx)
 }
@@ -157,7 +157,7 @@ func (u *Unserved) answer(ctx context.Context, req schemas.ToolRequest, text str
 	}
 	subject, id := u.conn.Subjects().Command(req.Session, schemas.CommandToolResult), req.AnswerMsgID()
 	ack, err := u.conn.JetStream().Publish(ctx, subject, data, jetstream.WithMsgID(id))
-	if err == nil && ack.Duplicate { // whose is not known: the session takes one, however many there are
+	if err == nil && ack.Duplicate { // maybe of another client's message; the session accepts one answer of any number
 		_, err = u.conn.JetStream().Publish(ctx, subject, data, jetstream.WithMsgID(id+"/"+rand.Text()))
 	}
 	return err

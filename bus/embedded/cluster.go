@@ -7,24 +7,23 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// ClusterOptions make a server one of a cluster. Every server of a cluster has a name of its own, and the same Name and
-// the same Routes here.
+// ClusterOptions make a server a member of a cluster. Every member has its own server name, and the same Name and
+// Routes here.
 type ClusterOptions struct {
-	// Name of the cluster; empty means that the server stands alone.
+	// Name of the cluster; empty for a server without a cluster.
 	Name string
-	// Listen is the address for the other servers, host:port. The routes ask nobody for credentials.
+	// Listen is the address for the other servers, host:port. Routes need no credentials.
 	Listen string
-	// Routes are where the servers of the cluster listen for each other, host:port. All of them have to be named, this one
-	// too: how many there are is how many servers a new cluster waits for before it elects a leader.
+	// Routes are the addresses, host:port, of all servers of the cluster, this one included. A new cluster waits for that
+	// many servers before it elects a leader.
 	Routes []string
-	// Advertise is the address, host:port, under which the other servers reach this one, if that is not
-	// Listen.
+	// Advertise is the address, host:port, at which the other servers reach this one, if it differs from Listen.
 	Advertise string
 }
 
 func (o ClusterOptions) enabled() bool { return o.Name != "" }
 
-// apply puts the options into those of nats-server.
+// apply sets the options of nats-server.
 func (o ClusterOptions) apply(to *server.Options) error {
 	if !o.enabled() {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"github.com/loopbus/loopbus/bus/streams"
 )
 
-// defaultSyncInterval is nats-server's own: how much it may lose when the machine loses power.
+// defaultSyncInterval is nats-server's default. After a loss of power, up to so much time of messages may be lost.
 const defaultSyncInterval = 2 * time.Minute
 
-// Durability says what an acknowledgement of this server is worth.
+// Durability returns the durability of messages that this server has acknowledged.
 func (s *Server) Durability() streams.Durability {
 	if s.opts.SyncAlways {
 		return streams.Durability{

@@ -10,8 +10,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// lockDir makes dir, marks it and takes it for this server: nats-server itself would let a second one in, and the two
-// would destroy the streams. The system gives it free when the file is closed or the process ends. The mark stays.
+// lockDir creates dir, marks it and locks it for this server. nats-server itself would let a second server use dir, and
+// the two would destroy the streams. The system releases the lock when the file is closed or the process ends. The mark
+// stays.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store directory: %w", err)
@@ -26,11 +27,11 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// streamsDir is where nats-server keeps the streams in its directory.
+// streamsDir is the folder of the store directory in which nats-server stores the streams.
 const streamsDir = "jetstream"
 
-// checkMark refuses streams without a mark: a server of ours has not left them. Where the directory is in a workspace,
-// tools could have written them, and no tool can make a mark.
+// checkMark refuses a directory that has streams but no mark: this program did not write them. In a workspace a tool
+// could have written them, but tools cannot write the mark.
 func checkMark(dir string) error {
 	mark := filepath.Join(dir, schemas.StoreMark)
 	if _, err := os.Lstat(mark); !errors.Is(err, fs.ErrNotExist) {

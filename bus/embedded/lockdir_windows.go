@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// openExclusive opens the file with no sharing: nobody else can open it until it is closed.
+// openExclusive opens the file without sharing: no process can open it again until it is closed.
 func openExclusive(path string) (*os.File, error) {
 	name, err := syscall.UTF16PtrFromString(path)
 	if err != nil {

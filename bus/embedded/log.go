@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// recovering is how the server's warning begins when a stream is recovered before another that it takes messages from.
-// The server asks again until the other stream is there, so the warning says nothing to whoever reads a log.
+// recovering is the format of the server's warning when it recovers a stream before the source of that stream. The
+// server retries until the source exists, so the warning would only mislead an operator.
 const recovering = "JetStream error response for stream %s create source consumer"
 
-// serverLog hands the server's warnings and errors to a logger, leaves out the rest, and keeps the first fatal error.
+// serverLog passes the server's warnings and errors to a logger, discards the rest, and keeps the first fatal error.
 type serverLog struct {
 	to    *slog.Logger
 	fatal chan string
@@ -33,7 +33,7 @@ func (l *serverLog) Errorf(format string, v ...any) {
 	l.to.Error("nats-server", "text", fmt.Sprintf(format, v...))
 }
 
-// Fatalf must not end the process, as nats-server's own logger does.
+// Fatalf does not end the process, unlike nats-server's own logger.
 func (l *serverLog) Fatalf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	select {

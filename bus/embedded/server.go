@@ -17,30 +17,30 @@ import (
 // startTimeout bounds how long a server may take to accept connections once its store has been recovered.
 const startTimeout = 10 * time.Second
 
-// readyPoll is how often a server is asked whether it is healthy.
+// readyPoll is the time between two checks of a server's health.
 const readyPoll = 20 * time.Millisecond
 
-// Options configures [Start]. Only StoreDir is needed.
+// Options configures [Start]. Only StoreDir is required.
 type Options struct {
-	// Listen is the TCP address, host:port. Empty means a free port of 127.0.0.1, as does port 0 or -1 of another host;
-	// an empty host means 127.0.0.1 too. Any other interface has to be named, 0.0.0.0 for all.
+	// Listen is the TCP address, host:port. Empty means a free port of 127.0.0.1. An empty host means 127.0.0.1, 0.0.0.0
+	// means all interfaces; port 0 or -1 means a free port.
 	Listen string
-	// InProcessOnly leaves out the TCP listener: only connections of this process reach the server.
+	// InProcessOnly disables the TCP listener: only connections of this process reach the server.
 	InProcessOnly bool
-	// StoreDir holds the streams. It is created if missing, and used by one server at a time.
+	// StoreDir is the directory of the streams. It is created if missing. Only one server can use it at a time.
 	StoreDir string
-	// SyncAlways has every message synced to disk before it is acknowledged. Otherwise the disk is synced every
-	// SyncInterval (default two minutes); see [Server.Durability].
+	// SyncAlways syncs every message to disk before it is acknowledged. Otherwise the server syncs every SyncInterval
+	// (default two minutes); see [Server.Durability].
 	SyncAlways   bool
 	SyncInterval time.Duration
-	// MaxPayload is the largest message in bytes; 0 leaves the server's default, 1 MiB.
+	// MaxPayload is the size of the largest message in bytes; 0 means the server's default, 1 MiB.
 	MaxPayload int32
-	// Name is the server's name, default "loopbus" for one that stands alone.
+	// Name is the server's name. The default is "loopbus"; a member of a cluster has no default.
 	Name string
-	// Cluster makes it one of a cluster. It is started, then, as soon as it accepts connections; its streams can be used
-	// once most of the servers are up, see [Server.Ready].
+	// Cluster makes the server a member of a cluster. [Start] then returns as soon as the server accepts connections; its
+	// streams can be used once most of the servers are up, see [Server.Ready].
 	Cluster ClusterOptions
-	// Logger gets the server's warnings and errors; nil discards them.
+	// Logger receives the server's warnings and errors; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -53,8 +53,8 @@ type Server struct {
 	stopped sync.Once
 }
 
-// Start starts a server and returns once it accepts connections and has recovered its streams. The caller has
-// to [Server.Shutdown] it. A port in use and a store directory in use are errors that say so.
+// Start starts a server and returns once it accepts connections and has recovered its streams. The caller must call
+// [Server.Shutdown]. It is an error if the port or the store directory is in use.
 func Start(o Options) (*Server, error) {
 	config, err := o.config()
 	if err != nil {
@@ -111,7 +111,7 @@ func (o Options) address() (host string, port int, err error) {
 	return splitAddress(o.Listen)
 }
 
-// splitAddress reads host:port. An empty host is 127.0.0.1; port 0 is any free one.
+// splitAddress parses host:port. An empty host is 127.0.0.1; port 0 is any free port.
 func splitAddress(address string) (host string, port int, err error) {
 	host, p, err := net.SplitHostPort(address)
 	if err != nil {
@@ -124,7 +124,7 @@ func splitAddress(address string) (host string, port int, err error) {
 	if host == "" {
 		host = "127.0.0.1"
 	}
-	if port == 0 { // which nats-server takes for its default port
+	if port == 0 { // nats-server would use its default port
 		port = server.RANDOM_PORT
 	}
 	return host, port, nil
@@ -138,7 +138,7 @@ func (s *Server) start(config *server.Options) error {
 	s.nats = ns
 	log := &serverLog{to: s.opts.Logger, fatal: make(chan string, 1)}
 	ns.SetLoggerV2(log, false, false, false)
-	ns.Start() // recovers the streams; what is fatal to it has been logged when it returns
+	ns.Start() // recovers the streams; fatal errors have been logged when it returns
 	ready := len(log.fatal) == 0 && ns.ReadyForConnections(startTimeout)
 	select {
 	case reason := <-log.fatal:
@@ -152,7 +152,7 @@ func (s *Server) start(config *server.Options) error {
 	return nil
 }
 
-// ClientURL is where clients connect over TCP, "" if the server is in-process only.
+// ClientURL returns the URL at which clients connect over TCP, "" if the server is in-process only.
 func (s *Server) ClientURL() string {
 	if s.opts.InProcessOnly {
 		return ""
@@ -160,11 +160,11 @@ func (s *Server) ClientURL() string {
 	return s.nats.ClientURL()
 }
 
-// InProcessConn makes a connection that needs no TCP; with it a Server is a [nats.InProcessConnProvider].
+// InProcessConn returns a connection without TCP. It implements [nats.InProcessConnProvider].
 func (s *Server) InProcessConn() (net.Conn, error) { return s.nats.InProcessConn() }
 
-// Ready returns nil once the server accepts connections and its JetStream is healthy, for one of a cluster: has a
-// leader and all that it should have. After the timeout it returns what is missing.
+// Ready waits until the server accepts connections and its JetStream is healthy; in a cluster, until JetStream has a
+// leader and this member is up to date. After the timeout it returns an error with what is missing.
 func (s *Server) Ready(timeout time.Duration) error {
 	end := time.Now().Add(timeout)
 	if !s.nats.ReadyForConnections(timeout) {
@@ -190,6 +190,6 @@ func (s *Server) Shutdown() {
 			s.nats.Shutdown()
 			s.nats.WaitForShutdown()
 		}
-		s.lock.Close() // releases the lock; the file stays, for removing it would race with the next owner
+		s.lock.Close() // releases the lock; the file stays, because removing it would race with the next owner
 	})
 }

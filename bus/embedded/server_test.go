@@ -125,7 +125,7 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-func TestServerListensOnThisMachineUnlessTold(t *testing.T) {
+func TestServerListensOnLoopbackByDefault(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []string{"", ":0", "127.0.0.1:0", "127.0.0.1:-1"} {
 		s, err := embedded.Start(embedded.Options{Listen: listen, StoreDir: t.TempDir()})
@@ -140,7 +140,7 @@ func TestServerListensOnThisMachineUnlessTold(t *testing.T) {
 	}
 }
 
-func TestServerSaysWhenItListensToEverybody(t *testing.T) {
+func TestServerWarnsWhenItListensOnAllInterfaces(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	s, err := embedded.Start(embedded.Options{
@@ -177,7 +177,7 @@ func TestServerInProcessOnly(t *testing.T) {
 	}
 }
 
-func TestServerSettingsArrive(t *testing.T) {
+func TestServerOptionsAreApplied(t *testing.T) {
 	t.Parallel()
 	s, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), MaxPayload: 4096, SyncAlways: true})
 	if err != nil {

@@ -15,22 +15,21 @@ import (
 
 const (
 	attemptTimeout = 5 * time.Second
-	// safeAfter is how long a runner has to live on after it has begun a message for the message to be innocent of the
-	// losses before.
+	// safeAfter is how long a runner has to live after it has started a message for its count to be reset.
 	safeAfter = 3 * time.Second
-	// aloneFor is the same for a suspect, and how long no other suspect is begun beside it: the one that kills its runner
-	// does not take the count of the others up with it.
+	// aloneFor is the same for a suspect. No other suspect starts in that time, so that the one that kills its runner
+	// does not raise the counts of the others.
 	aloneFor = 2 * time.Second
 )
 
-// attempts counts how many runners were lost right after they had begun a message, in the server's own counters: stream
-// AGENT_ATTEMPT, a subject per message. Only what a lost runner may have begun is counted, not what is delivered for
-// the first time. A message with half of the attempts it may have is a suspect.
+// attempts counts how many runners were lost right after they had started a message, in counters of the server: stream
+// AGENT_ATTEMPT has a subject for each message. Only messages that a lost runner may have started are counted, not
+// those that are delivered for the first time. A message with half of the attempts that it may have is a suspect.
 type attempts struct {
 	conn     *bus.Conn
 	log      *slog.Logger
 	most     int
-	suspects chan struct{} // holds a token while a suspect has just been begun
+	suspects chan struct{} // holds a token while a suspect has just started
 }
 
 func newAttempts(c *bus.Conn, most int, log *slog.Logger) *attempts {
@@ -38,13 +37,13 @@ func newAttempts(c *bus.Conn, most int, log *slog.Logger) *attempts {
 }
 
 // begin counts an attempt and returns how many runners were lost before. The caller calls end when the attempt has
-// ended and the message is to be delivered again. What cannot be counted is begun all the same.
+// failed. A message whose attempt cannot be counted starts all the same.
 func (a *attempts) begin(ctx context.Context, seq uint64) (lost int, end func()) {
 	lost = a.add(ctx, seq, "+1") - 1
 	free, safe := func() {}, safeAfter
 	if 2*lost >= a.most {
-		a.log.Warn("command may have killed its runners, it is begun alone", "seq", seq, "lost", lost)
-		a.add(ctx, seq, "-1") // it has not begun
+		a.log.Warn("command may have killed its runners, starting it alone", "seq", seq, "lost", lost)
+		a.add(ctx, seq, "-1") // it does not start yet
 		select {
 		case a.suspects <- struct{}{}:
 			free, safe = func() { <-a.suspects }, aloneFor
@@ -53,19 +52,19 @@ func (a *attempts) begin(ctx context.Context, seq uint64) (lost int, end func())
 		}
 		a.add(ctx, seq, "+1")
 	}
-	innocent := time.AfterFunc(safe, func() {
+	survived := time.AfterFunc(safe, func() {
 		defer free()
 		a.reset(ctx, seq)
 	})
 	return lost, func() {
-		if innocent.Stop() {
+		if survived.Stop() {
 			defer free()
 			a.add(ctx, seq, "-1")
 		}
 	}
 }
 
-// reset counts a message from zero again.
+// reset deletes a message's counter.
 func (a *attempts) reset(ctx context.Context, seq uint64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptTimeout)
 	defer cancel()
@@ -73,10 +72,10 @@ func (a *attempts) reset(ctx context.Context, seq uint64) {
 	if err == nil {
 		err = stream.Purge(ctx, jetstream.WithPurgeSubject(a.conn.Subjects().Attempt(seq)))
 	}
-	a.logged(seq, err)
+	a.logError(seq, err)
 }
 
-// add changes a message's counter and returns what it is then.
+// add adds n to a message's counter and returns the new count.
 func (a *attempts) add(ctx context.Context, seq uint64, n string) (count int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptTimeout)
 	defer cancel()
@@ -86,11 +85,11 @@ func (a *attempts) add(ctx context.Context, seq uint64, n string) (count int) {
 	if err == nil {
 		count, err = strconv.Atoi(ack.Value)
 	}
-	a.logged(seq, err)
+	a.logError(seq, err)
 	return count
 }
 
-func (a *attempts) logged(seq uint64, err error) {
+func (a *attempts) logError(seq uint64, err error) {
 	if err != nil && !a.conn.NATS().IsClosed() {
 		a.log.Warn("attempt not counted", "seq", seq, "err", err)
 	}

@@ -18,6 +18,7 @@ import (
 
 // crowd is a handler whose prompts stay at work until they are let go, and that counts the sessions at work.
 type crowd struct {
+	bustest.NoHost
 	free chan struct{}
 
 	mu       sync.Mutex

@@ -7,30 +7,29 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/bus/inbox/reader"
 	"github.com/loopbus/loopbus/bus/pubsub"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// handler is the runner's [Handler] as a [reader.Reader] needs it: it decodes messages, rejects what is no command, and
-// answers senders.
+// handler implements [reader.Handler] on the inbox's [Handler]: it decodes messages, rejects those that are no
+// commands, and sends outcomes to senders.
 type handler struct{ *Inbox }
 
-// errUnasked is the answer for a [Handler] that is no [Owner].
-var errUnasked = errors.New("inbox: nobody knows whether the session is still this runner's")
-
-func (h handler) Owns(ctx context.Context, session string) error {
-	if owner, ok := h.handler.(Owner); ok {
-		return owner.Owns(ctx, session)
-	}
-	return errUnasked
-}
+func (h handler) Owns(ctx context.Context, session string) error { return h.handler.Owns(ctx, session) }
 
 func (h handler) Attempt(ctx context.Context, seq uint64) (lost int, end func()) {
 	return h.attempts.begin(ctx, seq)
+}
+
+func (h handler) Void(ctx context.Context, m *reader.Message) bool {
+	_, kind, err := h.conn.Subjects().ParseCommand(m.Body.(*body).subject)
+	if err != nil || kind != schemas.CommandToolResult || !h.handler.Absent(ctx, m.Session) {
+		return false
+	}
+	h.metrics.count("void")
+	return true
 }
 
 func (h handler) Deliver(ctx context.Context, m *reader.Message, entered func()) error {
@@ -42,10 +41,14 @@ func (h handler) Deliver(ctx context.Context, m *reader.Message, entered func())
 }
 
 func (h handler) GiveUp(ctx context.Context, m *reader.Message, reason string) error {
-	if m.Body.(*body).lacks {
-		return errNotRead
+	if m.Body.(*body).dropped { // the dead letter needs the payload
+		return errDropped
 	}
-	return h.reject(ctx, m, &codec.RejectError{Code: schemas.RejectDelivery, Reason: reason})
+	why := &codec.RejectError{Code: schemas.RejectDelivery, Reason: reason}
+	if foreign := m.Body.(*body).foreign(); foreign != "" {
+		why = &codec.RejectError{Code: schemas.RejectForeign, Reason: foreign}
+	}
+	return h.reject(ctx, m, why)
 }
 
 func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func()) error {
@@ -66,40 +69,38 @@ func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func())
 	return err
 }
 
-// decode returns the command, or an error whose *codec.RejectError says why it is none. Another error is about data
-// that the command refers to and that cannot be read now.
+// decode returns the command of a message. Its error wraps a [*codec.RejectError] if the message is no command. Any
+// other error means that the message, or data that it refers to, cannot be read now.
 func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command, error) {
+	reject := func(code schemas.RejectCode, format string, args ...any) (schemas.Command, error) {
+		return schemas.Command{}, &codec.RejectError{Code: code, Reason: fmt.Sprintf(format, args...)}
+	}
 	b := m.Body.(*body)
-	if b.lacks {
-		return schemas.Command{}, errNotRead
-	}
-	if b.garbled { // what a server has added to it may be in there
-		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectForeign, Reason: "its header cannot be read"}
-	}
-	if size := len(b.data); size > maxCommandBytes {
-		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectTooLarge,
-			Reason: fmt.Sprintf("the payload has %d bytes, more than %d", size, maxCommandBytes)}
+	switch size, foreign := len(b.data), b.foreign(); {
+	case b.dropped:
+		return schemas.Command{}, errDropped
+	case foreign != "": // before all else, because any other rejection is recorded in the session's log
+		return reject(schemas.RejectForeign, "%s", foreign)
+	case size > maxCommandBytes:
+		return reject(schemas.RejectTooLarge, "the payload has %d bytes, more than %d", size, maxCommandBytes)
 	}
 	if _, err := replyTo(b.header); err != nil {
 		return schemas.Command{}, err
 	}
-	if name := b.header.Get(jetstream.StreamHeader); name != "" { // a consumer adds none
-		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectForeign,
-			Reason: fmt.Sprintf("it is a message that the stream %.40q had", name)}
-	}
 	session, kind, err := in.conn.Subjects().ParseCommand(b.subject)
 	if err != nil {
-		return schemas.Command{}, &codec.RejectError{Code: schemas.RejectInvalid, Reason: err.Error()}
+		return reject(schemas.RejectInvalid, "%v", err)
 	}
-	header, data, err := in.referred(ctx, kind, b.header, b.data)
+	header, data, err := in.resolveInput(ctx, kind, b.header, b.data)
 	if err != nil {
 		return schemas.Command{}, err
 	}
 	return codec.DecodeCommand(session, kind, header, data, codec.StoredID(m.Seq), b.stored)
 }
 
-// reject tells the session, if it has a legal id, and keeps a copy in AGENT_DEAD. Of what is no client's the session is
-// not told: it has no sender who waits for an answer, and whoever had it sent must not write into the session's log.
+// reject records the rejection in the session's log, if the session id is legal, and keeps the message in AGENT_DEAD. A
+// foreign message, which no client has sent, is not recorded: no sender waits for its outcome, and whoever made a
+// server send it must not write into the session's log.
 func (in *Inbox) reject(ctx context.Context, m *reader.Message, why *codec.RejectError) error {
 	ctx, cancel := context.WithTimeout(ctx, in.o.RejectTimeout)
 	defer cancel()
@@ -117,9 +118,14 @@ func (in *Inbox) reject(ctx context.Context, m *reader.Message, why *codec.Rejec
 		}
 		in.reply(ctx, m, id)
 	}
-	if err := in.bury(ctx, session, m.Seq, b, why.Error()); err != nil {
+	letter := *b
+	if len(b.data) > maxCommandBytes {
+		letter.keep = keepTooLarge
+	}
+	if err := in.bury(ctx, session, m.Seq, &letter, why.Error()); err != nil {
 		return err
 	}
+	m.Rejected = true
 	in.o.Logger.Info("command rejected", "session", session, "kind", shortKind(kind), "seq", m.Seq, "code", why.Code)
 	if why.Code == schemas.RejectForeign {
 		in.metrics.count("foreign")
@@ -129,15 +135,15 @@ func (in *Inbox) reject(ctx context.Context, m *reader.Message, why *codec.Rejec
 	return nil
 }
 
-// bury keeps a message as a dead letter.
+// bury stores a message as a dead letter.
 func (in *Inbox) bury(ctx context.Context, session string, seq uint64, b *body, reason string) error {
 	return pubsub.PublishDead(ctx, in.conn.JetStream(), in.conn.Subjects(), pubsub.Dead{
 		Session: session, Stream: schemas.StreamCommands, StreamSeq: seq, Subject: b.subject, Deliveries: 1,
-		Reason: reason, Header: b.header, Data: b.data,
+		Reason: reason, Header: b.header, Data: b.data, Keep: b.keep,
 	})
 }
 
-// maxKind is how much of an unknown kind is repeated to its session.
+// maxKind bounds how much of an unknown kind is repeated to its session.
 const maxKind = 64
 
 func shortKind(kind schemas.CommandKind) schemas.CommandKind {

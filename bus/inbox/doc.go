@@ -1,26 +1,30 @@
-// Package inbox reads a runner's share of the sessions' commands and hands them, session by session and in the order of
-// the stream, to a [Handler].
+// Package inbox reads a runner's share of the sessions' commands and delivers them, in the order of the stream for each
+// session, to a [Handler].
 //
-// # Who reads what
+// # Partitions
 //
-// AGENT_CMD is a work queue whose messages are divided into partitions by session. The live runners (package
-// membership) share the partitions by rendezvous hashing. A runner reads its share with one consumer, which is made for
-// it and deleted when the share changes. A work queue has no two consumers for one subject, so the consumer of a runner
-// that is lost is deleted by whoever takes over; with it go its requests, and its acknowledgements have no effect any
-// more.
+// AGENT_CMD is a work queue whose messages are partitioned by session. The live runners (package membership) share the
+// partitions by rendezvous hashing. A runner reads its share with one consumer. It creates that consumer for the share
+// and deletes it when the share changes. A work queue allows only one consumer for a subject, so a runner that takes
+// over deletes the consumer of the lost runner, and with it the lost runner's pull requests. From then on the lost
+// runner's acknowledgements have no effect.
 //
-// Taking over resets: the new consumer delivers everything that is not settled, at once and in the order of the stream.
-// Nothing is to be guessed about what a lost runner had received, and nothing has to be waited for. The same answer
-// serves whenever ownership is unverified: after a lost connection, a missing delivery or a consumer that is gone, the
-// runner deletes its consumer and makes the next. What is in flight here already is recognised when it comes again.
+// # Takeover by reset
 //
-// # What is acknowledged when
+// A new consumer redelivers everything that is not settled, at once and in the order of the stream. So nobody needs to
+// know what a lost runner had received, and nothing waits for a timeout. A runner resets itself in the same way
+// whenever its ownership is unverified: after a lost connection, a missing delivery or a deleted consumer. It
+// recognises redelivered messages that are in flight already. Package reader has the rules.
 //
-// A message stays in flight, unacknowledged, until its Handler returns: the rule of rest. There are no heartbeats for
-// messages in flight; AckWait is so long that it never ends. A delivery that fails is tried again here, after a growing
-// pause. The server's count of deliveries is lost with the consumer, so what may have killed a runner is counted in the
-// stream AGENT_ATTEMPT, and given up when it has been begun too often.
+// # Acknowledgement
 //
-// Reading a partition is not ownership of its sessions: two runners may read one for a moment, and the fence of the log
-// decides.
+// A message stays in flight until its Handler returns (the rule of rest). It needs no heartbeats: AckWait never
+// expires. A delivery that fails is retried here after a growing pause. The server's delivery counts are deleted with
+// the consumer, so the stream AGENT_ATTEMPT counts how often a message may have killed its runner. After
+// [Options.MaxDeliver] attempts or lost runners the command is rejected and kept in AGENT_DEAD.
+//
+// # Fencing
+//
+// Reading a partition is not ownership of its sessions. Two runners may read a partition for a moment; the log then
+// refuses the appends of one of them.
 package inbox

@@ -118,6 +118,32 @@ func TestInboxTakesNoAnswerOfAServerForACommand(t *testing.T) {
 	bustest.Eventually(t, "the runner reads on", func() bool { return slices.Contains(h.texts("s1"), "still there?") })
 }
 
+// TestForeignMessageIsNotRecordedForAnotherReason has a server send stored messages to the inbox that would be rejected
+// anyway. A client that may not write to a session must not write a rejection into its log.
+func TestForeignMessageIsNotRecordedForAnotherReason(t *testing.T) {
+	t.Parallel()
+	_, c := bustest.Small(t)
+	var h fakeHandler
+	bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
+	for session, msg := range map[string]*nats.Msg{
+		"large": {Data: make([]byte, 600<<10)},
+		"reply": {Header: nats.Header{schemas.HeaderReply: {"something"}}, Data: []byte("x")},
+	} {
+		msg.Subject = "agent.evt." + session
+		if _, err := c.JetStream().PublishMsg(bustest.Deadline(t), msg); err != nil {
+			t.Fatal(err)
+		}
+		err := c.NATS().PublishRequest("$JS.API.DIRECT.GET.AGENT_EVT."+msg.Subject, "agent.cmd."+session+".prompt", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	bustest.Eventually(t, "both are rejected", func() bool { return bustest.Messages(t, c, schemas.StreamDead) == 2 })
+	for _, r := range h.rejections() {
+		t.Errorf("recorded in a session's log: %+v", r)
+	}
+}
+
 // inCommands are the messages that wait in the inbox. Those that a server has stored under another subject are in
 // nobody's way.
 func inCommands(t *testing.T, c *bus.Conn) (subjects []string) {

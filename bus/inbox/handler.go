@@ -6,30 +6,30 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A Handler takes what arrives in the inbox.
+// A Handler carries out the commands of the inbox. Its methods are called for many sessions at once.
 //
-// Deliver is called with the commands of a session in the order of the queue, one at a time until it calls entered,
-// which says that the command is stored and the next may come; returning says so too. It is called for many sessions at
-// once. While it runs the command stays in the queue, so Deliver should return only once the session is at rest, or for
-// a command that does not wake it, once it is in the log. Nil acknowledges the command; after an error it is delivered
-// again after a growing pause. Delivery is at least once: a command may come again although it was taken. Errors are
-// logged, but for those that wrap [schemas.ErrConflict] or [context.Canceled]: they mean that another runner, or a
-// later one, is to have the command.
-//
-// Reject is told of a message that is no command of a session whose id is legal, or that was given up after too many
-// attempts. An error has it delivered again.
-//
-// The context ends when another runner reads the partition, its cause is then [ErrMoved]; or when the inbox has waited
-// [Options.StopTimeout] for a command after it was asked to stop, its cause is then [ErrStopped].
+// The context of a delivery is cancelled with the cause [ErrMoved] when another runner may have the session, and with
+// [ErrStopped] when the delivery has not returned in [Options.StopTimeout] after the inbox was asked to stop.
 type Handler interface {
+	// Deliver carries out a command. Commands of a session are delivered in the order of the queue, one at a time: the
+	// next is delivered when Deliver calls entered, which means that the command is in the session's log, or returns.
+	// The command stays in the queue until Deliver returns. So Deliver should return once the session is at rest or,
+	// for a command that does not wake the session, once the command is in the log.
+	//
+	// Nil acknowledges the command. After an error it is delivered again after a growing pause. Errors are logged,
+	// except those that wrap [schemas.ErrConflict] or [context.Canceled]: they mean that another runner has to carry
+	// the command out, or this one later. Delivery is at least once: a command may be delivered again although it was
+	// carried out.
 	Deliver(ctx context.Context, cmd schemas.Command, entered func()) error
+	// Reject records that a message was rejected: it is no command, or was given up after too many attempts. It is
+	// called only if the message's session id is legal. After an error it is called again.
 	Reject(ctx context.Context, session string, r schemas.CommandRejected) error
-}
-
-// Owner is an optional interface of a [Handler]. Owns returns nil if a session that it is at work on is still its own:
-// no other runner has extended its log. If one has, the error is a [schemas.ConflictError], and the work is given up
-// and begun anew. The inbox asks now and then, and under a time limit after it has lost its consumer and another runner
-// may have read the partition: then the work is given up without an answer, too.
-type Owner interface {
+	// Owns returns nil if no other runner has extended the log of a session at work, and a [schemas.ConflictError] if
+	// one has. Any other error means that this is not known. The inbox calls it now and then, and after it has lost its
+	// consumer. A session that is not owned is cancelled and delivered again; so is, after a lost consumer, one of
+	// which it is not known.
 	Owns(ctx context.Context, session string) error
+	// Absent reports whether a session has no log; it returns false if that is not known. Results of tools mean nothing
+	// without a log: the inbox acknowledges them undelivered and keeps no dead letter.
+	Absent(ctx context.Context, session string) bool
 }

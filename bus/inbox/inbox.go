@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -19,14 +18,14 @@ import (
 )
 
 var (
-	// ErrStopped is the cause with which a delivery is cut off that has not ended in time after the inbox was told to
-	// stop.
+	// ErrStopped is the cause with which a delivery is cancelled that has not returned in [Options.StopTimeout] after
+	// the inbox was asked to stop.
 	ErrStopped = reader.ErrStopped
-	// ErrMoved is the cause with which a delivery is cut off because another runner reads its partition now.
+	// ErrMoved is the cause with which a delivery is cancelled because another runner reads its partition now.
 	ErrMoved = reader.ErrMoved
 )
 
-// Inbox reads one runner's share of the inbox. It is bounded by [Options.MaxInFlight].
+// Inbox reads one runner's share of the inbox. Its methods may be called concurrently.
 type Inbox struct {
 	conn     *bus.Conn
 	o        Options
@@ -36,16 +35,19 @@ type Inbox struct {
 	metrics  *metrics
 	once     sync.Once
 
+	sweeping sync.Mutex // held by sweepRound
+	swept    uint64     // below this sequence the stream has no message left that no consumer delivers
+
 	// Set by run, before anything is delivered.
 	stream  jetstream.Stream
 	handler Handler
-	// The consumer made last, and what it delivers. The reader's own goroutine uses both.
+	// The newest consumer, and its subscription. Only the goroutine of the reader's Run uses both.
 	consumer  jetstream.Consumer
 	consuming jetstream.ConsumeContext
 }
 
-// New returns an inbox on c, which stays the caller's and has to outlive it. The streams have to be there (see
-// [streams.Setup]). It does nothing before [Inbox.Run].
+// New returns an inbox that does nothing before [Inbox.Run]. The caller keeps c, which has to outlive the inbox, and
+// has to create the streams first (see [streams.Setup]). The error names every option that is not valid.
 func New(c *bus.Conn, o Options) (*Inbox, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -70,27 +72,28 @@ func New(c *bus.Conn, o Options) (*Inbox, error) {
 // Ready is closed once the inbox reads its share for the first time.
 func (in *Inbox) Ready() <-chan struct{} { return in.reader.Ready() }
 
-// Partitions returns the partitions it reads at this moment, in order.
-func (in *Inbox) Partitions() []int { return slices.Clone(in.reader.Partitions()) }
+// Partitions returns the partitions that it reads now, in order. The caller owns the slice.
+func (in *Inbox) Partitions() []int { return in.reader.Partitions() }
 
-// Runners are the ids of the runners that this one takes for live, itself included, sorted.
+// Runners returns the sorted ids of the runners that this one considers live, its own included.
 func (in *Inbox) Runners() []string { return in.members.View().IDs }
 
-// Health returns nil while the runner can write to the servers (see [membership.Membership.Health]). Before
-// [Inbox.Ready] it says nothing of use.
+// Health returns nil while the runner can write to the servers (see [membership.Membership.Health]). It is meaningful
+// only after [Inbox.Ready].
 func (in *Inbox) Health() error { return in.members.Health() }
 
-// InFlight returns how many messages are received and not settled at this moment.
+// InFlight returns how many messages are received and not settled now.
 func (in *Inbox) InFlight() int {
 	n, _ := in.reader.Load()
 	return n
 }
 
-// Run serves until ctx ends and then shuts down gracefully: it begins nothing new, hands its partitions to the other
-// runners at once, and waits up to StopTimeout for the handlers at work. A handler that should hand its session over
-// has to be told so by the caller, by the same signal. Nil means that all handlers have ended. Run may be called once.
+// Run delivers commands to h until ctx ends and then shuts down gracefully: it starts no more deliveries, leaves its
+// partitions to the other runners at once, and waits up to StopTimeout for the deliveries at work. It does not cancel
+// these: a caller whose handler should stop early has to tell it so when it ends ctx. Nil means that all deliveries
+// have returned. Run may be called once.
 func (in *Inbox) Run(ctx context.Context, h Handler) error {
-	err := errors.New("inbox: was run before")
+	err := errors.New("inbox: Run was called before")
 	in.once.Do(func() { err = in.run(ctx, h) })
 	return err
 }
@@ -108,15 +111,16 @@ func (in *Inbox) run(ctx context.Context, h Handler) error {
 	defer stop()
 	closed := make(chan error, 1)
 	go func() { defer stop(); closed <- in.watchConnection(ctx) }()
-	swept := make(chan struct{})
-	go func() { defer close(swept); in.sweep(ctx) }()
+	var sweeper sync.WaitGroup
+	sweeper.Go(func() { in.sweep(ctx) })
 	err = in.reader.Run(ctx, partitions)
 	stop()
-	<-swept
+	sweeper.Wait()
 	return errors.Join(<-closed, err)
 }
 
-// watchConnection has the inbox read anew when the connection was lost. Its error says that it is gone for good.
+// watchConnection has the consumer replaced after every lost connection. Its error means that the connection was
+// closed.
 func (in *Inbox) watchConnection(ctx context.Context) error {
 	status := in.conn.NATS().StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer in.conn.NATS().RemoveStatusListener(status)

@@ -69,7 +69,7 @@ func bareConsumer(decode func(jetstream.Msg) error) func(*testing.B, *bus.Conn, 
 
 func inboxConsumer(b *testing.B, c *bus.Conn, got func()) {
 	bustest.RunInbox(b, c, inbox.Options{RunnerID: "r1"},
-		&handlerFunc{func(_ context.Context, _ schemas.Command, entered func()) error {
+		&handlerFunc{deliver: func(_ context.Context, _ schemas.Command, entered func()) error {
 			got()
 			return nil
 		}})
@@ -80,6 +80,7 @@ func commandMsg(c *bus.Conn, session string) *nats.Msg {
 }
 
 type handlerFunc struct {
+	bustest.NoHost
 	deliver func(ctx context.Context, cmd schemas.Command, entered func()) error
 }
 

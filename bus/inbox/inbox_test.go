@@ -16,8 +16,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// fakeHandler is a Handler made of functions; what it was told is kept.
+// fakeHandler is a Handler made of functions. It keeps what it receives.
 type fakeHandler struct {
+	bustest.NoHost
 	deliver func(ctx context.Context, cmd schemas.Command, entered func()) error
 	reject  func(session string, r schemas.CommandRejected) error
 

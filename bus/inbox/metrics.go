@@ -6,25 +6,22 @@ import (
 	"github.com/loopbus/loopbus/bus/inbox/reader"
 )
 
-// metrics are the inbox's own. Their zero value counts nothing.
+// metrics are those of one inbox.
 type metrics struct {
 	deliveries *prometheus.CounterVec
 	takeovers  prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer, load func() (inFlight, waiting int)) *metrics {
-	if r == nil {
-		return &metrics{}
-	}
 	m := &metrics{
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "loopbus_inbox_deliveries_total", Help: "Deliveries of commands by what became of them.",
+			Name: "loopbus_inbox_deliveries_total", Help: "Deliveries of commands by their outcome.",
 		}, []string{"outcome"}),
 		takeovers: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "loopbus_inbox_takeovers_total", Help: "Changes of the runner's share of the partitions, and new beginnings.",
+			Name: "loopbus_inbox_takeovers_total", Help: "Changes of the runner's share of the partitions, and new consumers.",
 		}),
 	}
-	for _, outcome := range []string{"acknowledged", "retried", "rejected"} {
+	for _, outcome := range []string{reader.Acknowledged, reader.Retried, "rejected"} {
 		m.deliveries.WithLabelValues(outcome)
 	}
 	r.MustRegister(m.deliveries, m.takeovers, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -36,11 +33,9 @@ func newMetrics(r prometheus.Registerer, load func() (inFlight, waiting int)) *m
 }
 
 func (m *metrics) count(outcome string) {
-	switch {
-	case m.deliveries == nil:
-	case outcome == reader.Takeover:
+	if outcome == reader.Takeover {
 		m.takeovers.Inc()
-	default:
+	} else {
 		m.deliveries.WithLabelValues(outcome).Inc()
 	}
 }

@@ -13,51 +13,50 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Options configures [New]. Only RunnerID is needed.
+// Options configure [New]. Only RunnerID is required.
 type Options struct {
 	// RunnerID names this process among the live runners: a single subject token, used by nobody else.
 	RunnerID string
-	// Takeover is how long after its last heartbeat a runner is taken for dead and the others take its partitions over,
-	// default [DefaultTakeover], at least [MinTakeover] and at most [MaxTakeover]. A runner whose process has ended is
-	// noticed sooner, by its closed connection. All runners of a deployment should have the same.
+	// Takeover is how long after its last heartbeat a runner is considered dead and the others take over its
+	// partitions, default [DefaultTakeover], at least [MinTakeover] and at most [MaxTakeover]. A runner whose process
+	// has ended is noticed sooner, by its closed connection. All runners of a deployment should have the same value.
 	Takeover time.Duration
-	// HandoverWait is how long a partition that another runner should read now is kept until none of its messages is in
-	// flight, so that a model call under way need not be repeated elsewhere; default 5 s.
+	// HandoverWait is how long this process keeps a partition that another runner should read, if messages of the
+	// partition are in flight: a model call under way then need not be repeated elsewhere. Default 5 s.
 	HandoverWait time.Duration
-	// MaxDeliver is after how many attempts a command that fails, or whose runners are lost, is given up: it is rejected
-	// and kept in AGENT_DEAD; default 10.
+	// MaxDeliver is how often a command may fail, or its runner be lost, before it is given up: it is then rejected and
+	// kept in AGENT_DEAD. Default 10.
 	MaxDeliver int
-	// MaxInFlight bounds the messages that this process has received and not settled; the others wait on the server
-	// (backpressure), where nobody can see what presses. Default 32768.
+	// MaxInFlight bounds the messages that this process has received and not settled. The others wait on the server
+	// (backpressure), in order: there urgent ones have no priority. Default 32768.
 	MaxInFlight int
-	// MaxSessions is how many sessions this process works on at once; the others wait here, see package admission. Half
-	// as many again may begin beside them so that nobody waits long, and twice as many for what presses. Default
-	// [DefaultMaxSessions].
+	// MaxSessions is how many sessions this process works on at once; the others wait here (see package admission).
+	// Half as many again may start so that none waits long, and there is room for twice as many while urgent messages
+	// wait. Default [DefaultMaxSessions].
 	MaxSessions int
-	// RejectTimeout bounds one try to reject a message, default 30 s. Giving a command up may abort the run that it
-	// began: that takes as long as tools are given to stop, and must fit.
+	// RejectTimeout bounds one attempt to reject a message, default 30 s. A rejection may abort the run that the
+	// command started, so it must be longer than tools get to stop.
 	RejectTimeout time.Duration
-	// StopTimeout is how long Run waits for handlers once it was asked to stop, default 10 s.
+	// StopTimeout is how long Run waits for deliveries after its context has ended, default 10 s.
 	StopTimeout time.Duration
-	// Outcome returns the newest stored event that says what has become of a command; found is false where the session's
-	// log does not know the command. It is asked for senders who want to be told. Nil tells nobody.
+	// Outcome returns the newest stored event about a command; found is false if the session's log does not know the
+	// command. The inbox sends that event to senders that request the outcome. If it is nil, no sender gets an outcome.
 	Outcome func(ctx context.Context, session, command string) (e schemas.Event, found bool, err error)
-	// Logger records partitions taken over and left, and of what goes wrong; nil discards.
+	// Logger logs takeovers and failures; nil discards.
 	Logger *slog.Logger
-	// Registerer gets the metrics loopbus_inbox_*; nil means no metrics.
+	// Registerer receives the metrics loopbus_inbox_*; nil means no metrics.
 	Registerer prometheus.Registerer
 }
 
-// Between these Takeover may be. In less than the first a runner that is held up for a moment on a busy machine would
-// lose its partitions every few seconds; and a session should not lie longer than the last.
+// The bounds of Takeover. With less than MinTakeover, a runner that is held up for a moment on a busy machine would
+// lose its partitions every few seconds. A session of a suspended runner waits as long as Takeover.
 const (
 	MinTakeover     = 300 * time.Millisecond
 	DefaultTakeover = time.Second
 	MaxTakeover     = 10 * time.Minute
 )
 
-// DefaultMaxSessions is for sessions that wait for models most of the time: each takes some 100 KiB, and what it has
-// said.
+// DefaultMaxSessions suits sessions that wait for models most of the time: each takes some 100 KiB, and its messages.
 const DefaultMaxSessions = 1024
 
 const (
@@ -74,6 +73,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.MaxSessions = cmp.Or(o.MaxSessions, DefaultMaxSessions)
 	o.RejectTimeout = cmp.Or(o.RejectTimeout, 30*time.Second)
 	o.StopTimeout = cmp.Or(o.StopTimeout, 10*time.Second)
+	o.Registerer = cmp.Or(o.Registerer, prometheus.Registerer(prometheus.NewRegistry()))
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Logger = o.Logger.With("runner", o.RunnerID)
 	return o, o.check()
@@ -97,7 +97,7 @@ func (o Options) check() error {
 	return errors.Join(errs...)
 }
 
-// CheckTakeover says what is wrong with a value of [Options.Takeover], nil if nothing is.
+// CheckTakeover returns an error that says why a value of [Options.Takeover] is not valid, or nil.
 func CheckTakeover(d time.Duration) error {
 	if d < MinTakeover || d > MaxTakeover {
 		return fmt.Errorf("%s is not between %s and %s: in less a runner that is held up for a moment would lose its "+

@@ -11,12 +11,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// outcomeTimeout is how long the outcome of a command may be looked for. Its sender can ask for it later.
+// outcomeTimeout bounds the search for the outcome of a command. Its sender can query it later.
 const outcomeTimeout = 5 * time.Second
 
-// replyTo returns the inbox at which the sender of a message wants to be told what became of it, "" where it does not
-// ask. It is a header and not the reply subject, because that is the stream's, which does not keep it. The error is a
-// *codec.RejectError: an answer goes to inboxes only, so that no client has a runner publish where he may not.
+// replyTo returns the inbox to which the sender of a message wants its outcome sent, "" if it does not request one. The
+// inbox is in a header, because the stream answers at the reply subject and does not store it. The error is a
+// *codec.RejectError: a reply goes to inboxes only, so that no client makes a runner publish where the client may not.
 func replyTo(h nats.Header) (inbox string, err error) {
 	wants, inbox := h.Get(schemas.HeaderReply), h.Get(schemas.HeaderReplyTo)
 	switch {
@@ -32,9 +32,9 @@ func replyTo(h nats.Header) (inbox string, err error) {
 	return inbox, nil
 }
 
-// reply sends the outcome of a command that is in the log to whoever wants to know. It is sent before the command is
-// acknowledged, on the same connection: if this runner is lost before that, the command is delivered again and the next
-// runner tells.
+// reply sends the outcome of a command that is in the log to a sender that has requested it. It does so before the
+// command is acknowledged, on the same connection: if this runner is lost before, the command is redelivered, and the
+// next runner replies.
 func (in *Inbox) reply(ctx context.Context, m *reader.Message, command string) {
 	to, err := replyTo(m.Body.(*body).header)
 	if err != nil || to == "" || in.o.Outcome == nil {

@@ -2,34 +2,49 @@ package inbox
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/natsio"
 )
 
 const (
 	maxCommandBytes = 512 << 10 // of a command's payload
-	// smallPayload is never let go.
-	smallPayload = 1 << 10
-	// pullMessages is how many messages the client's library may have received that the inbox has not: 128 MiB at most.
+	keepTooLarge    = 64 << 10  // bytes of a larger payload that its dead letter keeps
+	smallPayload    = 1 << 10   // up to which a payload is not dropped
+	// pullMessages is how many messages the NATS client may have buffered that the inbox has not received.
 	pullMessages = 256
 )
 
-var errNotRead = errors.New("inbox: the message could not be read again")
+var errDropped = errors.New("inbox: the message could not be read again")
 
-// body is what is kept of a message in flight.
+// body is what the inbox keeps of a message in flight.
 type body struct {
 	subject string
 	stored  time.Time
 	header  nats.Header
 	data    []byte
-	lacks   bool // header and data were let go
-	garbled bool // it has a header that nobody can read
+	dropped bool // header and data have to be read again
+	garbled bool // the header could not be decoded
+	keep    int  // bytes of data that the dead letter keeps, 0 for all
 }
 
-// LetGo lets go what is large. The look whether the message is still stored, which a message that has waited gets
-// anyway, reads it again.
-func (b *body) LetGo() bool {
+// foreign returns why a message is not one that a client has sent to the inbox, "" if it is.
+func (b *body) foreign() string {
+	if b.garbled { // the header may contain what a server has added
+		return "its header cannot be read"
+	}
+	if stream := b.header.Get(jetstream.StreamHeader); stream != "" { // a consumer does not add this header
+		return fmt.Sprintf("it is a message that the stream %.40q had", stream)
+	}
+	return ""
+}
+
+// DropPayload drops header and data if they are large. [queue.Refetch] reads them again.
+func (b *body) DropPayload() bool {
 	size := len(b.data)
 	for name, values := range b.header {
 		for _, v := range values {
@@ -37,19 +52,14 @@ func (b *body) LetGo() bool {
 		}
 	}
 	if size > smallPayload {
-		b.header, b.data, b.lacks = nil, nil, true
+		b.header, b.data, b.dropped = nil, nil, true
 	}
-	return b.lacks
+	return b.dropped
 }
 
-// read puts header and payload into a body that lacks them. Only the delivery under way calls it.
-func (b *body) read(encoded, data []byte) {
-	if !b.lacks {
-		return
+// restore sets the header and data of a body that has dropped them. Only the goroutine of the delivery calls it.
+func (b *body) restore(m natsio.Stored) {
+	if b.dropped {
+		b.header, b.garbled, b.data, b.dropped = m.Header, m.Unreadable, m.Data, false
 	}
-	if len(encoded) > 0 {
-		header, err := nats.DecodeHeadersMsg(encoded)
-		b.header, b.garbled = header, err != nil
-	}
-	b.data, b.lacks = data, false
 }

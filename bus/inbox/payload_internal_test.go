@@ -10,14 +10,17 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/embedded"
+	"github.com/loopbus/loopbus/bus/inbox/reader"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// keeping is a handler that lets the first prompt of a session in when it is told to, and remembers what it got.
+// keeping is a handler whose deliveries wait until free is closed, and send their command to got.
 type keeping struct {
 	free chan struct{}
 	got  chan schemas.Command
@@ -34,11 +37,12 @@ func (h keeping) Deliver(ctx context.Context, cmd schemas.Command, _ func()) err
 }
 
 func (h keeping) Reject(context.Context, string, schemas.CommandRejected) error { return nil }
+func (h keeping) Owns(context.Context, string) error                            { return nil }
+func (h keeping) Absent(context.Context, string) bool                           { return false }
 
-// TestPayloadsOfWhatWaitsAreReadAgain sends much to one session and to many, of which one is at work. All of it is
-// delivered as it was sent, headers and all.
-func TestPayloadsOfWhatWaitsAreReadAgain(t *testing.T) {
-	t.Parallel()
+// newInbox returns an inbox for one session at once, on a server of its own.
+func newInbox(t *testing.T) (*bus.Conn, *Inbox) {
+	t.Helper()
 	server, err := embedded.Start(embedded.Options{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +60,14 @@ func TestPayloadsOfWhatWaitsAreReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c, in
+}
+
+// TestDroppedPayloadsAreRefetched sends many commands to one session and one command to each of many sessions, while
+// only one session may be at work. Every command is delivered as it was sent, with its header.
+func TestDroppedPayloadsAreRefetched(t *testing.T) {
+	t.Parallel()
+	c, in := newInbox(t)
 	const size, each = 10 << 10, 30
 	h := keeping{make(chan struct{}), make(chan schemas.Command)}
 	ctx, stop := context.WithCancel(t.Context())
@@ -101,21 +113,47 @@ func TestPayloadsOfWhatWaitsAreReadAgain(t *testing.T) {
 	})
 }
 
-// What is small is kept, and what is let go is read again.
-func TestABodyLetsGoWhatIsLarge(t *testing.T) {
+// A small payload is kept; a dropped one can be restored.
+func TestBodyDropsALargePayload(t *testing.T) {
 	t.Parallel()
 	small, big := &body{data: make([]byte, smallPayload)}, &body{data: make([]byte, smallPayload+1)}
 	headers := &body{header: nats.Header{"a": {string(make([]byte, smallPayload))}}}
-	if small.LetGo() || !big.LetGo() || !headers.LetGo() || small.data == nil || big.data != nil || headers.header != nil {
+	if small.DropPayload() || !big.DropPayload() || !headers.DropPayload() ||
+		small.data == nil || big.data != nil || headers.header != nil {
 		t.Errorf("small %+v, big %+v, headers %+v", small, big, headers)
 	}
-	big.read(nil, []byte("again"))
-	if big.lacks || string(big.data) != "again" {
+	big.restore(natsio.Stored{Data: []byte("again")})
+	if big.dropped || string(big.data) != "again" {
 		t.Errorf("read again: %+v", big)
 	}
-	small.read(nil, []byte("other"))
+	small.restore(natsio.Stored{Data: []byte("other")})
 	if len(small.data) != smallPayload {
 		t.Error("what was kept was replaced")
+	}
+}
+
+// unexpected is a handler that must not receive a rejection.
+type unexpected struct {
+	Handler
+	t *testing.T
+}
+
+func (h unexpected) Reject(_ context.Context, session string, r schemas.CommandRejected) error {
+	h.t.Errorf("recorded in the log of session %s: %+v", session, r)
+	return nil
+}
+
+// TestForeignMessageThatIsGivenUpIsNotRecorded gives up a message that a server was made to send, because its runners
+// were lost: it becomes a dead letter, and its sender has written nothing into the session's log.
+func TestForeignMessageThatIsGivenUpIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	_, in := newInbox(t)
+	in.handler = unexpected{t: t}
+	m := &reader.Message{Seq: 1, Session: "s1", Body: &body{
+		subject: "agent.cmd.0.s1.prompt", header: nats.Header{jetstream.StreamHeader: {"AGENT_EVT"}}, data: []byte("x"),
+	}}
+	if err := (handler{in}).GiveUp(t.Context(), m, "its runners were lost"); err != nil || !m.Rejected {
+		t.Errorf("given up: %v, rejected %v", err, m.Rejected)
 	}
 }
 

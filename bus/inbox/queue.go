@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -17,56 +16,63 @@ import (
 )
 
 const (
-	// ackWait is for ever: what is in flight comes again with the next consumer, and never by a clock.
+	// ackWait is so long that it never expires: a message is redelivered by the next consumer, not after a time.
 	ackWait = 365 * 24 * time.Hour
-	// A request for messages is renewed in pullExpiry. Without a word of the consumer for twice pullHeartbeat it is gone.
+	// A pull request expires after pullExpiry and is renewed. A consumer that is silent for twice pullHeartbeat is
+	// lost.
 	pullExpiry    = 10 * time.Second
 	pullHeartbeat = time.Second
-	apiTimeout    = 5 * time.Second // of one request about consumers
-	// codeOverlap is the server's refusal of a consumer for what another consumer of the work queue has already.
+	apiTimeout    = 5 * time.Second // of one request to the JetStream API
+	// codeOverlap is the error code for a consumer of a work queue whose filters overlap with those of another one.
 	codeOverlap jetstream.ErrorCode = 10100
 )
 
-// queue is the stream AGENT_CMD as a [reader.Reader] needs it.
+// queue implements [reader.Queue] on the stream AGENT_CMD.
 type queue struct{ *Inbox }
 
-// Create keeps the consumer's state in memory: the queue itself is on disk, and what is lost with the server is only
-// what it had delivered to whom. MaxDeliver stays open: the server would keep a message that it does not deliver any
-// more for ever, out of sight. Giving up is the inbox's own business.
-func (q queue) Create(ctx context.Context, c *reader.Consumer) (waiting uint64, err error) {
-	if c.Unverified { // a status may be in the way
-		if err := q.clearStatuses(ctx); err != nil {
-			return 0, err
-		}
+// Create creates a consumer whose state is in the server's memory: the queue itself is on disk, and a server that is
+// lost loses only its knowledge of deliveries. MaxDeliver is unlimited, because the server would stop delivering a
+// message beyond it but store the message for ever. The inbox itself gives messages up.
+func (q queue) Create(ctx context.Context, c *reader.Consumer) (backlog uint64, err error) {
+	if c.Unverified { // a status may have stopped the consumer before
+		q.sweepRound(ctx)
 	}
 	config := jetstream.ConsumerConfig{
 		Durable: c.Name, Description: "a runner's share of the inbox", AckPolicy: jetstream.AckExplicitPolicy,
 		AckWait: ackWait, MaxAckPending: q.o.MaxInFlight, MaxDeliver: -1, MemoryStorage: true,
 	}
 	for _, n := range c.Reads {
-		config.FilterSubjects = append(config.FilterSubjects, fmt.Sprintf("%s.cmd.%d.*.*", q.conn.Subjects().Prefix(), n))
+		config.FilterSubjects = append(config.FilterSubjects, fmt.Sprintf("%s.cmd.%d.>", q.conn.Subjects().Prefix(), n))
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	made, err := q.stream.CreateConsumer(ctx, config)
+	consumer, err := q.stream.CreateConsumer(ctx, config)
 	switch {
 	case natsio.HasCode(err, codeOverlap):
 		return 0, reader.ErrOverlap
 	case err != nil:
 		return 0, fmt.Errorf("inbox: consumer %s of %s: %w", c.Name, schemas.StreamCommands, err)
 	}
-	q.consumer = made
-	return made.CachedInfo().NumPending, nil
+	q.consumer = consumer
+	return consumer.CachedInfo().NumPending, nil
 }
 
 func (q queue) Consume(c *reader.Consumer) (err error) {
 	q.consuming, err = q.consumer.Consume(func(msg jetstream.Msg) { q.receive(c, msg) },
-		jetstream.PullMaxMessages(pullMessages), jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat),
+		jetstream.PullMaxMessagesWithBytesLimit(pullMessages, q.pullBytes()), jetstream.PullExpiry(pullExpiry),
+		jetstream.PullHeartbeat(pullHeartbeat),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { q.reader.Break(c, err) }))
 	if err != nil {
 		return fmt.Errorf("inbox: consume from %s: %w", c.Name, err)
 	}
 	return nil
+}
+
+// pullBytes returns the byte limit of a pull request. Three requests may be pending at once, and if the server has more
+// than 64 MiB (its max_pending) to write to a connection it closes the connection as a slow consumer.
+func (q queue) pullBytes() int {
+	const bytes, frame = 12 << 20, 64 << 10
+	return max(bytes, int(q.conn.NATS().MaxPayload())+frame)
 }
 
 func (q queue) receive(c *reader.Consumer, msg jetstream.Msg) {
@@ -78,13 +84,14 @@ func (q queue) receive(c *reader.Consumer, msg jetstream.Msg) {
 	session, kind, _ := q.conn.Subjects().ParseCommand(msg.Subject())
 	q.reader.Receive(c, md.Sequence.Consumer, &reader.Message{
 		Seq: md.Sequence.Stream, Partition: partitionOf(q.conn.Subjects(), msg.Subject()), Session: session,
-		Presses: presses(kind),
-		Body:    &body{subject: msg.Subject(), stored: md.Timestamp, header: msg.Headers(), data: msg.Data()},
+		Urgent: urgent(kind),
+		Body:   &body{subject: msg.Subject(), stored: md.Timestamp, header: msg.Headers(), data: msg.Data()},
 	}, msg.Reply())
 }
 
-// presses says which kinds continue what has begun: they go before those that may begin a run of a session at rest.
-func presses(kind schemas.CommandKind) bool {
+// urgent reports whether a kind of command continues a run. Commands that may start a run of a session at rest wait
+// behind these.
+func urgent(kind schemas.CommandKind) bool {
 	switch kind {
 	case schemas.CommandPrompt, schemas.CommandContinue, schemas.CommandCompact, schemas.CommandNavigate,
 		schemas.CommandBranch:
@@ -93,7 +100,7 @@ func presses(kind schemas.CommandKind) bool {
 	return true
 }
 
-// partitionOf is the partition in the subject of a stored message, -1 if there is none.
+// partitionOf returns the partition in the subject of a stored message, -1 if there is none.
 func partitionOf(subjects schemas.Subjects, subject string) int {
 	token, _, _ := strings.Cut(strings.TrimPrefix(subject, subjects.Prefix()+".cmd."), ".")
 	n, err := strconv.Atoi(token)
@@ -119,7 +126,7 @@ func (q queue) Delete(ctx context.Context, name string) (found bool, err error) 
 	return err == nil, err
 }
 
-// Names asks for the names and not the list, for which a cluster asks the leader of every consumer.
+// Names requests the names and not the list of consumers: for the list a cluster has to ask the leader of each.
 func (q queue) Names(ctx context.Context) (names []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -135,7 +142,7 @@ func (q queue) Counts(ctx context.Context, name string) (delivered, settled uint
 	defer cancel()
 	c, err := q.stream.Consumer(ctx, name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return 0, 0, reader.ErrGone
+		return 0, 0, reader.ErrConsumerNotFound
 	}
 	if err != nil {
 		return 0, 0, err
@@ -146,37 +153,23 @@ func (q queue) Counts(ctx context.Context, name string) (delivered, settled uint
 
 func (q queue) Ack(settle string) {
 	if err := q.conn.NATS().Publish(settle, []byte("+ACK")); err != nil {
-		q.o.Logger.Debug("acknowledgement not sent, the command will be delivered again", "err", err)
+		q.o.Logger.Debug("acknowledgement not sent, the command will be redelivered", "err", err)
 	}
 }
 
-// Gone reports whether a message is not in the stream any more: its session was deleted, or it was settled elsewhere.
-// It must not be delivered, because the session may have begun anew. A message whose payload was let go has it
-// afterwards. The leader of the stream is asked, for another replica may be behind; where it does not answer the
-// message counts as there.
-func (q queue) Gone(ctx context.Context, m *reader.Message) bool {
+// Refetch reports whether a message was deleted from the stream, with its session or because another runner has settled
+// it. Such a message must not be delivered, because its session may have started again. Otherwise Refetch restores the
+// payload that the message has dropped. It asks the leader of the stream, because another replica may be behind. If the
+// leader does not answer, the message counts as stored.
+func (q queue) Refetch(ctx context.Context, m *reader.Message) (deleted bool) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	js := q.conn.JetStream()
-	got, err := js.Conn().RequestWithContext(ctx, natsio.APIPrefix(js)+"STREAM.MSG.GET."+schemas.StreamCommands,
-		fmt.Appendf(nil, `{"seq":%d}`, m.Seq))
-	if err != nil {
+	stored, found, err := natsio.At(ctx, q.conn.JetStream(), schemas.StreamCommands, m.Seq)
+	switch {
+	case err != nil:
 		return false
-	}
-	var answer struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message *struct {
-			Header []byte `json:"hdrs"`
-			Data   []byte `json:"data"`
-		} `json:"message"`
-	}
-	if json.Unmarshal(got.Data, &answer) != nil {
-		return false
-	}
-	if answer.Error == nil || answer.Error.ErrorCode != jetstream.JSErrCodeMessageNotFound {
-		if answer.Message != nil {
-			m.Body.(*body).read(answer.Message.Header, answer.Message.Data)
-		}
+	case found:
+		m.Body.(*body).restore(stored)
 		return false
 	}
 	q.o.Logger.Info("command dropped, it is not in the inbox any more", "session", m.Session, "seq", m.Seq)

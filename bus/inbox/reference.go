@@ -19,51 +19,51 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// referred returns the header and the data of a command whose data are an object of [schemas.BucketInputs]; of any
-// other they are returned as they are. An error wraps a [*codec.RejectError] unless the object cannot be read now.
-func (in *Inbox) referred(ctx context.Context, kind schemas.CommandKind, header nats.Header, data []byte,
+// resolveInput replaces the reference of a command to an object of [schemas.BucketInputs] by the object's data. It
+// returns header and data of any other command unchanged. Its error wraps a [*codec.RejectError] unless the object
+// cannot be read now.
+func (in *Inbox) resolveInput(ctx context.Context, kind schemas.CommandKind, header nats.Header, data []byte,
 ) (nats.Header, []byte, error) {
 	ref := schemas.DataRef(header)
 	if ref == "" {
 		return header, data, nil
 	}
-	refuse := func(format string, args ...any) (nats.Header, []byte, error) {
+	reject := func(format string, args ...any) (nats.Header, []byte, error) {
 		return nil, nil, &codec.RejectError{Code: schemas.RejectInvalid, Reason: fmt.Sprintf(format, args...)}
 	}
 	name, ok := strings.CutPrefix(ref, schemas.InputScheme)
-	digest, _, _ := strings.Cut(name, "-") // what follows keeps the name from being guessed
+	digest, _, _ := strings.Cut(name, "-") // the rest is random, so that nobody can guess the name
 	sum, err := hex.DecodeString(digest)
 	switch {
 	case kind != schemas.CommandPrompt && kind != schemas.CommandSteer && kind != schemas.CommandFollowUp:
-		return refuse("dataref is for prompt, steer and follow_up")
+		return reject("dataref is for prompt, steer and follow_up")
 	case !ok || err != nil || len(sum) != sha256.Size || len(name) > maxName:
-		return refuse("dataref is not %s and a SHA-256", schemas.InputScheme)
+		return reject("dataref is not %s and a SHA-256", schemas.InputScheme)
 	case len(data) > 0:
-		return refuse("there are both data and a dataref")
+		return reject("there are both data and a dataref")
 	}
 	data, err = in.object(ctx, name)
 	switch got := sha256.Sum256(data); {
 	case errors.Is(err, errNoInput):
-		return refuse("the input %s is not there: it was not uploaded, or has expired", ref)
+		return reject("the input %s is not there: it was not uploaded, or has expired", ref)
 	case errors.Is(err, errTooLarge):
 		return nil, nil, &codec.RejectError{Code: schemas.RejectTooLarge,
 			Reason: fmt.Sprintf("the input %s has more than %d bytes", ref, schemas.MaxInputBytes)}
 	case errors.Is(err, errNotAnInput):
-		return refuse("the input %s cannot be used: %v", ref, err)
+		return reject("the input %s cannot be used: %v", ref, err)
 	case err != nil:
 		return nil, nil, fmt.Errorf("inbox: read input %s: %w", ref, err)
 	case string(got[:]) != string(sum):
-		return refuse("the input %s has another digest", ref)
+		return reject("the input %s has another digest", ref)
 	}
 	header = maps.Clone(header)
 	delete(header, schemas.HeaderDataRef)
 	return header, data, nil
 }
 
-// What an uploaded input may be: its name, and the pieces that it is stored in.
 const (
-	maxName   = 2*sha256.Size + 65
-	maxPieces = 1024
+	maxName   = 2*sha256.Size + 65 // of an uploaded input: the digest, and up to 64 characters behind a hyphen
+	maxPieces = 1024               // of an uploaded input
 )
 
 var (
@@ -72,11 +72,11 @@ var (
 	errNotAnInput = errors.New("it is not an object that was uploaded whole")
 )
 
-// pieces are where an object's pieces may be: a token of their subject, which has no wildcards.
-var pieces = regexp.MustCompile(`^[0-9A-Za-z]{1,64}$`)
+// nuid matches the token that the subject of an object's pieces may have. It contains no wildcard.
+var nuid = regexp.MustCompile(`^[0-9A-Za-z]{1,64}$`)
 
-// object returns an uploaded input, as far as inputs may be large. Who uploads says what an object is, so its
-// description is not followed anywhere but to its own pieces: not to another object, bucket or subject.
+// object returns an uploaded input of at most [schemas.MaxInputBytes]. The client that uploads an object also writes
+// its description, so object does not follow links to other objects or buckets: it reads pieces of this bucket only.
 func (in *Inbox) object(ctx context.Context, name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, in.o.RejectTimeout)
 	defer cancel()
@@ -93,7 +93,7 @@ func (in *Inbox) object(ctx context.Context, name string) ([]byte, error) {
 	}
 	var info jetstream.ObjectInfo
 	switch err := json.Unmarshal(m.Data, &info); {
-	case err != nil || !pieces.MatchString(info.NUID):
+	case err != nil || !nuid.MatchString(info.NUID):
 		return nil, errNotAnInput
 	case info.Size > schemas.MaxInputBytes:
 		return nil, errTooLarge

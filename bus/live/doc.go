@@ -1,2 +1,2 @@
-// Package live publishes the updates of sessions, joined to few messages. Viewers watch them by bus/client.
+// Package live publishes the updates of sessions, joined to few messages. Package client follows them.
 package live

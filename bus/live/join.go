@@ -12,18 +12,18 @@ type eventUpdates struct {
 	updates *Updates
 
 	mu       sync.Mutex
-	n        uint64 // the last number given
+	n        uint64 // number of the last update sent
 	sent     time.Time
 	touched  time.Time
 	timer    *time.Timer
 	armed    bool
 	buffered schemas.Update // without data if nothing is buffered
 	events   []schemas.StreamEvent
-	tail     []byte // what the last of events has grown by
+	tail     []byte // deltas that are to be appended to the last of events
 	size     int    // bytes buffered
 }
 
-// add takes an update: it is sent at once if the last one was long enough ago.
+// add buffers an update and sends the buffer if the interval since the last message has passed.
 func (e *eventUpdates) add(update schemas.Update) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,7 +54,7 @@ func (e *eventUpdates) expire() {
 	defer e.mu.Unlock()
 	e.armed = false
 	now := time.Now()
-	// With an update that was faster than the timer, the rest of the interval remains.
+	// If an update was sent since the timer was armed, the rest of the interval remains.
 	if due := e.updates.interval - now.Sub(e.sent); due > 0 && e.buffered.Data != nil {
 		e.arm(due)
 		return
@@ -77,7 +77,7 @@ func (e *eventUpdates) idleSince(t time.Time) bool {
 	return e.touched.Before(t) && e.buffered.Data == nil
 }
 
-// buffer joins an update with what is buffered. A tool's partial result replaces the one before; a message's deltas
+// buffer joins an update with the buffered ones. A tool's partial result replaces the one before; a message's deltas
 // are appended.
 func (e *eventUpdates) buffer(update schemas.Update) {
 	if m, ok := update.Data.(*schemas.MessageUpdate); ok {
@@ -99,8 +99,8 @@ func (e *eventUpdates) join(event schemas.StreamEvent) {
 	e.events = append(e.events, event)
 }
 
-// closeTail puts what was collected for the last delta into it. Collecting first keeps many small deltas from being
-// copied many times.
+// closeTail appends the collected deltas to the last event. Collecting them first avoids copying the text once for each
+// small delta.
 func (e *eventUpdates) closeTail() {
 	if len(e.tail) > 0 {
 		e.events[len(e.events)-1].Delta += string(e.tail)
@@ -116,7 +116,7 @@ func isDelta(e schemas.StreamEvent) bool {
 	return false
 }
 
-// flush sends what is buffered as one update, under the lock, so that numbers go out in order.
+// flush sends the buffered updates as one, with mu held, so that numbers are sent in order.
 func (e *eventUpdates) flush(now time.Time) {
 	if e.buffered.Data == nil {
 		return

@@ -15,33 +15,32 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Options configures [New].
+// Options configure [New].
 type Options struct {
-	// Interval is the shortest time between two pieces of one event; 0 is the default of 25 ms, anything below 0 sends
-	// every delta as it comes.
+	// Interval is the shortest time between two updates of an event. 0 means the default of 25 ms; a negative value
+	// sends every delta at once.
 	Interval time.Duration
-	// MaxBuffered is how many bytes of deltas are buffered for one event before they are sent early, default 64 KiB.
+	// MaxBuffered is how many bytes of deltas are buffered for an event before they are sent early, default 64 KiB.
 	MaxBuffered int
-	// Logger records updates that could not be sent, once a minute at most, and once that some are larger than the
-	// server takes; nil discards.
+	// Logger logs updates that could not be sent, once a minute at most, and once that an update is larger than the
+	// server accepts; nil discards.
 	Logger *slog.Logger
 }
 
 const (
 	defaultUpdateInterval = 25 * time.Millisecond
 	defaultMaxBuffered    = 64 << 10
-	forgetAfter           = time.Hour // an event that nobody settled
-	sweepAt               = 1024      // events known before any is looked at
+	forgetAfter           = time.Hour // without an update or Flush of an event
+	sweepAt               = 1024      // events that are known before a sweep
 )
 
-// Updates publishes the live deltas of sessions, the first of an event at once, then joined to at most one piece per
-// Interval. Neighbouring deltas of one block become one, so an event's updates come to about the size of what it
-// streams.
+// Updates publishes the live deltas of sessions: the first of an event at once, then joined to at most one message per
+// Interval. Adjacent deltas of a block become one, so the updates of an event have about the size of its content.
 //
-// It numbers the updates of each event from 1, whatever N the caller gave. Nothing is acknowledged: an update that
-// cannot be sent is lost, and the log has the whole content anyway. They go out on the connection of the log
-// ([bus.Conn.Events]), so none is behind the event that ends what it belongs to. A timer runs only while something is
-// buffered. All methods may be called concurrently; calls for one event are in the order of their locks.
+// It numbers the updates of each event from 1, whatever N the caller has set. Updates are not acknowledged: one that
+// cannot be sent is lost, and the log has the whole content anyway. They are sent on the connection of the log
+// ([bus.Conn.Events]), so none of them arrives after the event that completes the content. Its methods may be called
+// concurrently; updates of an event are sent in the order in which the calls acquire its lock.
 type Updates struct {
 	nc          *nats.Conn
 	subjects    schemas.Subjects
@@ -62,7 +61,7 @@ type updateKey struct {
 	event   uint64
 }
 
-// New returns a publisher of updates on c, which stays the caller's and has to outlive it.
+// New returns a publisher of updates on c, which the caller keeps and which has to outlive it.
 func New(c *bus.Conn, o Options) *Updates {
 	u := &Updates{nc: c.Events().Conn(), subjects: c.Subjects(), interval: o.Interval,
 		maxBuffered: cmp.Or(o.MaxBuffered, defaultMaxBuffered),
@@ -76,13 +75,13 @@ func New(c *bus.Conn, o Options) *Updates {
 	return u
 }
 
-// Update sends an update, or buffers it to join it with the next ones. It never blocks on the network. Its data
-// belong to Updates from then on.
+// Update sends an update, or buffers it to join it with the next ones. It does not wait for the network. The caller
+// must not use the update's data afterwards.
 func (u *Updates) Update(_ context.Context, update schemas.Update) {
 	u.of(updateKey{update.Session, update.Event}).add(update)
 }
 
-// Flush sends what is buffered of an event and forgets it. An update that comes for it later begins at number 1
+// Flush sends the buffered updates of an event and forgets the event. A later update of it would be numbered from 1
 // again.
 func (u *Updates) Flush(_ context.Context, session string, event uint64) {
 	key := updateKey{session, event}
@@ -95,7 +94,7 @@ func (u *Updates) Flush(_ context.Context, session string, event uint64) {
 	}
 }
 
-// of returns what is known of an event.
+// of returns the state of an event, and creates it if there is none.
 func (u *Updates) of(key updateKey) *eventUpdates {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -110,7 +109,7 @@ func (u *Updates) of(key updateKey) *eventUpdates {
 	return e
 }
 
-// sweep forgets events whose driver went away without settling them.
+// sweep forgets events that were not flushed because their driver was lost.
 func (u *Updates) sweep() {
 	for key, e := range u.events {
 		if e.idleSince(time.Now().Add(-forgetAfter)) {
@@ -131,7 +130,7 @@ func (u *Updates) publish(update schemas.Update) {
 		return
 	case errors.Is(err, nats.ErrMaxPayload):
 		u.oversized.Do(func() {
-			u.log.Warn("updates larger than the server takes are not sent; the log has what they tell", "update", update.ID(),
+			u.log.Warn("update not sent, it is larger than the server accepts; the log has its content", "update", update.ID(),
 				"bytes", len(payload), "limit", u.nc.MaxPayload())
 		})
 		return

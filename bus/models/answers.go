@@ -1,6 +1,7 @@
 package models
 
 import (
+	"bytes"
 	"crypto/rand"
 	"strings"
 	"sync"
@@ -11,13 +12,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// open gives a call a subject for its answers. All calls share one subscription: every new one has the NATS server look
-// all its subjects up anew.
-func (c *Client) open(call *askedCall) (answers string, err error) {
+// register returns a subject for the answers to a call. All calls share one subscription, because each new subscription
+// makes the NATS server look up the subscribers of all its subjects again.
+func (c *Client) register(call *clientCall) (answers string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.inbox == "" {
-		// Who serves models may answer below schemas.ModelAnswers and nowhere else of the inbox (decision 99).
+		// Of an inbox, servers of models may publish only below schemas.ModelAnswers (decision 99).
 		inbox := natsio.InboxBelow(c.conn.NATS(), schemas.ModelAnswers+"."+rand.Text())
 		sub, err := c.conn.NATS().Subscribe(inbox+".*", c.route)
 		if err != nil {
@@ -31,28 +32,58 @@ func (c *Client) open(call *askedCall) (answers string, err error) {
 	return c.inbox + "." + call.token, nil
 }
 
-func (c *Client) close(call *askedCall) {
+// unregister removes a call. If the caller does not know yet which server has the call, unregister cancels the call by
+// an answer that has arrived and was not read. If there is none, route cancels the call by the next answer.
+func (c *Client) unregister(call *clientCall) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	delete(c.calls, call.token)
+	c.mu.Unlock()
+	defer call.backlog.close()
+	for call.control == "" && !call.terminated {
+		m := call.backlog.take()
+		if m == nil || c.cancelSender(m) {
+			return
+		}
+	}
 }
 
-// route gives an answer to its call. It cancels an answer to a call that has ended.
+// route passes an answer to its call. If the call has ended here, route cancels it at its server. It ignores the
+// acknowledgement of a stream that stores the request.
 func (c *Client) route(m *nats.Msg) {
-	c.mu.Lock()
-	call := c.calls[m.Subject[len(c.inbox)+1:]]
-	c.mu.Unlock()
-	if call != nil {
-		call.backlog.add(m)
+	if m.Header.Get(schemas.HeaderModelSeq) == "" && natsio.IsAck(m.Data) {
 		return
 	}
-	id, ok := strings.CutPrefix(m.Reply, c.conn.Subjects().ModelCall(""))
-	if ok && schemas.CheckToken("model call", id) == nil {
-		c.cancel(m.Reply)
+	c.mu.Lock()
+	call := c.calls[m.Subject[len(c.inbox)+1:]]
+	share := c.answers.limit / max(len(c.calls), 1)
+	c.mu.Unlock()
+	if call != nil {
+		call.backlog.add(m, share)
+		return
 	}
+	c.cancelSender(m)
 }
 
-// wakeAll has all calls check the connection, which is closed.
+// cancelSender cancels the call that a message answers, and returns false if the message does not identify the call. It
+// is identified by the reply subject, or, if the answer comes from another account and the NATS server has replaced the
+// reply subject, by the first frame.
+func (c *Client) cancelSender(m *nats.Msg) bool {
+	id, ok := strings.CutPrefix(m.Reply, c.conn.Subjects().ModelCall(""))
+	if first, _, _ := bytes.Cut(m.Data, []byte("\n")); !ok && len(first) <= maxFirst {
+		f, err := schemas.DecodeModelFrame(first)
+		id, ok = f.Call, err == nil && f.Call != ""
+	}
+	if !ok || schemas.CheckToken("model call", id) != nil {
+		return false
+	}
+	c.cancel(c.conn.Subjects().ModelCall(id))
+	return true
+}
+
+// maxFirst is the maximum size of the first frame of an answer, which has only the id of the call.
+const maxFirst = 1 << 10
+
+// wakeAll wakes all calls after the connection was closed, so that they end.
 func (c *Client) wakeAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,26 +92,34 @@ func (c *Client) wakeAll() {
 	}
 }
 
-// cancel asks the server of a call to stop.
+// cancel requests that the server of a call stops it.
 func (c *Client) cancel(control string) {
 	_ = c.conn.NATS().PublishMsg(&nats.Msg{Subject: control, Header: nats.Header{schemas.HeaderModelCancel: {"1"}}})
 }
 
-// backlog has the answers to a call that its reader has not taken yet. Beyond its limit of bytes they are dropped, so
-// that one slow reader does not hold the others up; a call notices that one is missing.
+// backlog is the queue of the answers to a call that its reader has not taken yet. It drops answers beyond its limit,
+// so that a slow reader does not block the other calls, which share the subscription. The partReader of the call
+// detects that an answer is missing. The answers that the reader has taken count in the quota of all calls until it has
+// decoded them.
 type backlog struct {
-	limit int
-	more  chan struct{} // has a token when there is something new
+	limit int           // in bytes
+	quota *quota        // of all calls
+	more  chan struct{} // has an element after add and wake
 
-	mu    sync.Mutex
-	msgs  []*nats.Msg
-	bytes int
+	mu     sync.Mutex
+	msgs   []*nats.Msg
+	bytes  int // of msgs
+	taken  int // bytes that the reader has taken and not decoded yet
+	closed bool
 }
 
-func (b *backlog) add(m *nats.Msg) {
+// add adds an answer. If the quota of all calls is used up, it drops the answer of a call that holds its share. A call
+// below its share works on, whatever the servers of other calls send.
+func (b *backlog) add(m *nats.Msg, share int) {
 	b.mu.Lock()
-	if b.bytes < b.limit {
-		b.bytes += m.Size()
+	n := m.Size()
+	if !b.closed && b.bytes < b.limit && b.quota.reserveShare(n, b.bytes+b.taken < share) {
+		b.bytes += n
 		b.msgs = append(b.msgs, m)
 	}
 	b.mu.Unlock()
@@ -103,8 +142,25 @@ func (b *backlog) take() *nats.Msg {
 	}
 	m := b.msgs[0]
 	b.bytes -= m.Size()
+	b.taken += m.Size()
 	if b.msgs = b.msgs[1:]; len(b.msgs) == 0 {
 		b.msgs = nil
 	}
 	return m
+}
+
+// release returns to the quota what the reader has taken and decoded.
+func (b *backlog) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.quota.release(b.taken)
+	b.taken = 0
+}
+
+// close drops all answers, and all that arrive later.
+func (b *backlog) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.quota.release(b.bytes + b.taken)
+	b.msgs, b.bytes, b.taken, b.closed = nil, 0, 0, true
 }

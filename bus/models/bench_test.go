@@ -10,8 +10,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// BenchmarkModelStream measures a reply of 10 000 deltas that a model behind the bus says as fast as it can. Both sides
-// are in one process, with the NATS server.
+// BenchmarkModelStream measures a reply of 10 000 deltas that a served model streams as fast as it can. The client, the
+// server and the NATS server are in one process.
 func BenchmarkModelStream(b *testing.B) {
 	const deltas = 10_000
 	server := bustest.Server(b)

@@ -8,13 +8,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Bounds are what one reply may come to: whoever serves models says what they say, and must not fill a runner's memory
-// or have it execute calls without end. A reply beyond one ends as an error with the code too_large. 0 is the default,
-// which is that of replies of vendors.
+// Bounds limits a reply: a server of models decides what a reply contains, and must not fill the memory of a runner or
+// make it execute an endless number of calls. A reply that exceeds a limit ends as an error with the code too_large. 0
+// means the default, which is that for the replies of vendors.
 type Bounds struct {
-	Reply     int // bytes that a reply says, thinks and calls, an event of its stream counting one at least; 16 MiB
-	Arguments int // bytes of the arguments of a call; 4 MiB
-	Calls     int // in a reply; 256
+	Reply     int // bytes of text, thinking and tool calls, plus one for each event of the stream; default 16 MiB
+	Arguments int // bytes of the arguments of one tool call; default 4 MiB
+	Calls     int // tool calls of a reply; default 256
 }
 
 const (
@@ -22,8 +22,8 @@ const (
 	maxArguments = 4 << 20
 	maxCalls     = 256
 
-	// maxFrameValues is how many JSON values a message to the caller may have: those of the arguments of all calls, and
-	// of the blocks around them.
+	// maxFrameValues is how many JSON values a frame may have: those of the arguments of all tool calls, and as many for
+	// the blocks around them.
 	maxFrameValues = 2 * schemas.MaxReplyValues
 )
 
@@ -31,15 +31,15 @@ func (b Bounds) orDefaults() Bounds {
 	return Bounds{cmp.Or(b.Reply, maxReply), cmp.Or(b.Arguments, maxArguments), cmp.Or(b.Calls, maxCalls)}
 }
 
-// meter holds a reply against bounds while it comes.
+// meter checks a reply against its bounds while the events arrive.
 type meter struct {
 	bounds Bounds
-	size   int // of the deltas so far, which say everything once before the message says it again
-	blocks int // of what the beginnings and ends of blocks have said, which is everything once more
+	size   int // bytes of the deltas so far, plus one per event; all deltas together are the reply
+	blocks int // bytes in the events that begin and end blocks; their content repeats the reply
 }
 
-// event counts the next event. An error says which bound it is beyond.
-func (m *meter) event(e schemas.StreamEvent) error {
+// add counts the next event. It returns an error that names the limit if the reply exceeds one.
+func (m *meter) add(e schemas.StreamEvent) error {
 	m.size += 1 + len(e.Delta)
 	m.blocks += len(e.Content)
 	if c := e.ToolCall; c != nil {
@@ -49,18 +49,19 @@ func (m *meter) event(e schemas.StreamEvent) error {
 		}
 	}
 	switch {
-	case m.size > m.bounds.Reply || m.blocks > 2*m.bounds.Reply: // a call's name is in its beginning and in its end
+	case m.size > m.bounds.Reply || m.blocks > 2*m.bounds.Reply: // a call is in its start and in its end
 		return m.bounds.tooLarge()
 	case e.Message != nil:
-		return m.bounds.message(e.Message)
+		return m.bounds.check(e.Message)
 	}
 	return nil
 }
 
-func (b Bounds) message(m *schemas.AssistantMessage) error {
+// check returns an error if the message exceeds a limit.
+func (b Bounds) check(m *schemas.AssistantMessage) error {
 	calls := 0
 	for _, c := range m.Content {
-		if call, is := c.(schemas.ToolCall); is {
+		if call, ok := c.(schemas.ToolCall); ok {
 			if calls++; len(call.Arguments) > b.Arguments {
 				return b.tooManyArguments()
 			}
@@ -84,28 +85,39 @@ func (b Bounds) tooManyArguments() error {
 		fmt.Sprintf("the arguments of a tool call have more than %d bytes", b.Arguments))
 }
 
-// total bounds the bytes of all requests that a server has, those of which parts are still to come among them. It may
-// be used concurrently.
-type total struct {
+// quota limits the bytes of all requests that a server holds, or of all answers that a client holds, including those
+// that are not complete yet. It may be used concurrently.
+type quota struct {
 	limit int
 
 	mu    sync.Mutex
 	bytes int
 }
 
-// add counts n bytes, unless that were too many.
-func (t *total) add(n int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.bytes+n > t.limit {
+// reserve reserves n bytes. It returns false, and reserves nothing, if that would exceed the limit.
+func (q *quota) reserve(n int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.bytes+n > q.limit {
 		return false
 	}
-	t.bytes += n
+	q.bytes += n
 	return true
 }
 
-func (t *total) remove(n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.bytes -= n
+// reserveShare is reserve, but it exceeds the limit for one who is below its share of it.
+func (q *quota) reserveShare(n int, below bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.bytes+n > q.limit && !below {
+		return false
+	}
+	q.bytes += n
+	return true
+}
+
+func (q *quota) release(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bytes -= n
 }

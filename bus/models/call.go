@@ -15,46 +15,46 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// servedCall is a model call on the server's side.
+// serverCall is a model call on the server's side.
 //
-// Every message to the caller names the call's control subject as its reply subject. Nobody replies to it but the NATS
-// server, when the caller does not listen any more: so a caller that died is noticed with the next heartbeat.
-type servedCall struct {
-	s      *Server
-	first  *nats.Msg
-	id     string
-	out    partWriter
-	frames *gatherer
-	in     partReader
-	whole  chan []byte // the request, once all of it is here
-	has    bool        // all of it: what comes then is dropped
-	cancel context.CancelCauseFunc
-	model  schemas.ModelRef
+// Every message to the caller has the call's control subject as its reply subject. If the caller no longer subscribes,
+// the NATS server replies with status 503: so the next heartbeat detects a caller that was lost.
+type serverCall struct {
+	s        *Server
+	first    *nats.Msg
+	id       string
+	out      partWriter
+	frames   *batcher
+	in       partReader
+	whole    chan []byte // receives the complete request
+	complete bool        // the request is complete: further parts are dropped
+	cancel   context.CancelCauseFunc
+	model    schemas.ModelRef
 
-	mu   sync.Mutex
-	held int // bytes of the request that the server counts, -1 once the call is over
+	mu       sync.Mutex
+	reserved int // bytes of the quota of the server, -1 once the call has ended
 }
 
-func newServedCall(s *Server, first *nats.Msg) *servedCall {
+func newServerCall(s *Server, first *nats.Msg) *serverCall {
 	id := rand.Text()
-	return &servedCall{
+	return &serverCall{
 		s: s, first: first, id: id, whole: make(chan []byte, 1), in: partReader{limit: s.o.MaxBytes},
 		out: partWriter{nc: s.conn.NATS(), subject: first.Reply, reply: s.conn.Subjects().ModelCall(id)},
 	}
 }
 
-// run serves the call to its end.
-func (c *servedCall) run(ctx context.Context) {
+// run serves the call until it ends.
+func (c *serverCall) run(ctx context.Context) {
 	if c.first.Reply == "" {
 		c.s.o.Logger.Warn("model request without a reply subject")
 		return
 	}
 	ctx, c.cancel = context.WithCancelCause(ctx)
 	defer c.cancel(nil)
-	defer c.letGo()
+	defer c.releaseQuota()
 	c.receive(c.first)
-	defer c.s.enter(c)()
-	c.frames = newGatherer(&c.out, c.first.Header.Get(schemas.HeaderModelLines) != "")
+	defer c.s.register(c)()
+	c.frames = newBatcher(&c.out, c.first.Header.Get(schemas.HeaderModelLines) != "")
 	defer c.frames.close()
 	c.send(schemas.ModelFrame{Call: c.id})
 	defer c.heartbeats(ctx)()
@@ -67,33 +67,33 @@ func (c *servedCall) run(ctx context.Context) {
 	c.relay(ctx, req)
 }
 
-// refuse answers the call with an error at once.
-func (c *servedCall) refuse(ctx context.Context, reason error) {
+// refuse answers the call with an error, without reading its request.
+func (c *serverCall) refuse(ctx context.Context, reason error) {
 	if c.first.Reply == "" {
 		return
 	}
-	c.out.reply = "" // nobody listens there
-	c.frames = newGatherer(&c.out, false)
+	c.out.reply = "" // the call is not registered, so it cannot be cancelled
+	c.frames = newBatcher(&c.out, false)
 	c.s.o.Logger.Warn("model call refused", "err", reason)
 	c.fail(ctx, reason)
 }
 
-// receive takes what is said to the call: the rest of its request, that it is to stop, or, by the NATS server, that
-// nobody listens to what it says. It is called by one goroutine at a time.
-func (c *servedCall) receive(m *nats.Msg) {
+// receive handles a message to the call: a part of its request, a cancellation, or the status 503 of the NATS server,
+// which reports that the caller no longer subscribes. Only one goroutine may call it at a time.
+func (c *serverCall) receive(m *nats.Msg) {
 	switch {
 	case m.Header.Get("Status") == "503" && len(m.Data) == 0:
-		c.cancel(errModelGone)
+		c.cancel(errNoCaller)
 		return
 	case m.Header.Get(schemas.HeaderModelCancel) != "":
 		c.cancel(errCancelled)
 		return
 	}
-	if c.has {
+	if c.complete {
 		return
 	}
-	if !c.hold(len(m.Data)) {
-		c.cancel(errModelsBytes)
+	if !c.reserve(len(m.Data)) {
+		c.cancel(errQuotaExceeded)
 		return
 	}
 	payload, whole, err := c.in.read(m)
@@ -101,55 +101,57 @@ func (c *servedCall) receive(m *nats.Msg) {
 		c.cancel(err)
 		return
 	}
-	if c.has = whole; whole {
+	if c.complete = whole; whole {
 		c.whole <- payload
 	}
 }
 
-// hold counts bytes of the request among those of all requests, unless these have no room.
-func (c *servedCall) hold(n int) bool {
+// reserve reserves n bytes of the quota of the server. It returns false if the quota is exhausted or the call
+// has ended.
+func (c *serverCall) reserve(n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.held < 0 || !c.s.requests.add(n) {
+	if c.reserved < 0 || !c.s.requests.reserve(n) {
 		return false
 	}
-	c.held += n
+	c.reserved += n
 	return true
 }
 
-// valueBytes is about what a value of a request takes while it is decoded and afterwards, beside its text.
+// valueBytes is about how much memory a decoded JSON value of a request takes, in addition to its text.
 const valueBytes = 256
 
-// holdDecoded counts what the request takes besides its text: a list of empty tools takes two hundred times that.
-func (c *servedCall) holdDecoded(payload []byte) error {
+// reserveDecoded reserves the memory that the decoded request takes in addition to its text: for a list of empty tools
+// that is two hundred times the text.
+func (c *serverCall) reserveDecoded(payload []byte) error {
 	values := schemas.CountValues(payload)
 	switch n := values * valueBytes; {
 	case n > c.s.requests.limit:
 		return schemas.NewFailure(schemas.FailureTooLarge, fmt.Sprintf("the request has %d values, more than %d", values,
 			c.s.requests.limit/valueBytes))
-	case !c.hold(n):
-		return errModelsBytes
+	case !c.reserve(n):
+		return errQuotaExceeded
 	}
 	return nil
 }
 
-// letGo ends the counting.
-func (c *servedCall) letGo() {
+// releaseQuota releases what the call has reserved. Later reservations fail.
+func (c *serverCall) releaseQuota() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.held > 0 {
-		c.s.requests.remove(c.held)
+	if c.reserved > 0 {
+		c.s.requests.release(c.reserved)
 	}
-	c.held = -1
+	c.reserved = -1
 }
 
-// request waits for the whole request.
-func (c *servedCall) request(ctx context.Context) (req schemas.ModelRequest, err error) {
-	timeout := time.NewTimer(modelUpload)
+// request waits for the complete request and decodes it.
+func (c *serverCall) request(ctx context.Context) (req schemas.ModelRequest, err error) {
+	timeout := time.NewTimer(uploadTimeout)
 	defer timeout.Stop()
 	select {
 	case payload := <-c.whole:
-		if err := c.holdDecoded(payload); err != nil {
+		if err := c.reserveDecoded(payload); err != nil {
 			return req, err
 		}
 		if req, err = schemas.DecodeModelRequest(payload); err != nil {
@@ -159,20 +161,20 @@ func (c *servedCall) request(ctx context.Context) (req schemas.ModelRequest, err
 		}
 		return req, nil
 	case <-timeout.C:
-		return req, fmt.Errorf("%w: the request was not whole after %s", errModelLost, modelUpload)
+		return req, fmt.Errorf("%w: the request was not whole after %s", errModelLost, uploadTimeout)
 	case <-ctx.Done():
 		return req, context.Cause(ctx)
 	}
 }
 
 // heartbeats sends heartbeats until stop is called.
-func (c *servedCall) heartbeats(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a model may take a while to stop
+func (c *serverCall) heartbeats(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a cancelled model may take a while to return
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for natsio.Wait(ctx, c.s.o.Heartbeat) {
-			_ = c.out.write(nil) // a caller that misses it knows what that means
+			_ = c.out.write(nil) // if it fails, the IdleTimeout of the caller ends the call
 		}
 	}()
 	return func() {
@@ -181,11 +183,11 @@ func (c *servedCall) heartbeats(ctx context.Context) (stop func()) {
 	}
 }
 
-// relay asks the model and passes on what it says.
-func (c *servedCall) relay(ctx context.Context, req schemas.ModelRequest) {
+// relay calls the model and sends its events to the caller.
+func (c *serverCall) relay(ctx context.Context, req schemas.ModelRequest) {
 	defer func() {
 		if v := recover(); v != nil {
-			c.s.o.Logger.Error("the model panicked", "model", req.Model.String(), "panic", v, "stack", string(debug.Stack()))
+			c.s.o.Logger.Error("model panicked", "model", req.Model.String(), "panic", v, "stack", string(debug.Stack()))
 			c.fail(ctx, fmt.Errorf("model %s panicked", req.Model))
 		}
 	}()
@@ -194,48 +196,51 @@ func (c *servedCall) relay(ctx context.Context, req schemas.ModelRequest) {
 			c.fail(ctx, err)
 			return
 		}
-		if !c.pass(ctx, e) || e.Terminal() {
+		if !c.sendEvent(ctx, e) || e.Terminal() {
 			return
 		}
 	}
-	c.fail(ctx, errModelNoEnd)
+	c.fail(ctx, errNoTerminal)
 }
 
-// pass sends an event.
-func (c *servedCall) pass(ctx context.Context, e schemas.StreamEvent) bool {
+// sendEvent sends an event of the model to the caller. It returns false if no event may follow: it has sent an error,
+// or it could not send. A reply that the server has aborted becomes an error, so that the caller
+// retries.
+func (c *serverCall) sendEvent(ctx context.Context, e schemas.StreamEvent) bool {
 	if e.Terminal() && e.Message == nil {
-		c.fail(ctx, errModelNoEnd)
+		c.fail(ctx, errNoTerminal)
 		return false
 	}
-	if cut := cutOff(ctx); cut != nil && e.Terminal() && e.Message.StopReason == schemas.StopAborted {
+	if cause := serverCause(ctx); cause != nil && e.Terminal() && e.Message.StopReason == schemas.StopAborted {
 		m := *e.Message
-		m.StopReason, m.ErrorMessage = schemas.StopError, cut.Error()
-		e.Reason, e.FailureCode, e.Message = m.StopReason, schemas.FailureCodeOf(cut), &m
+		m.StopReason, m.ErrorMessage = schemas.StopError, cause.Error()
+		e.Reason, e.FailureCode, e.Message = m.StopReason, schemas.FailureCodeOf(cause), &m
 	}
 	return c.send(schemas.ModelFrame{Event: &e, Message: e.Message})
 }
 
-// cutOff is why the call ended early, where that was not its caller's wish: it may ask another server.
-func cutOff(ctx context.Context) error {
+// serverCause returns why the server has cancelled the call. It returns nil if the caller has cancelled it or was lost,
+// or if the call is not cancelled. Otherwise the caller may try another server.
+func serverCause(ctx context.Context) error {
 	cause := context.Cause(ctx)
-	if errors.Is(cause, errCancelled) || errors.Is(cause, errModelGone) {
+	if errors.Is(cause, errCancelled) || errors.Is(cause, errNoCaller) {
 		return nil
 	}
 	return cause
 }
 
 // fail ends the call with an error event.
-func (c *servedCall) fail(ctx context.Context, err error) {
-	c.pass(ctx, failedReply(ctx, c.model, err))
+func (c *serverCall) fail(ctx context.Context, err error) {
+	c.sendEvent(ctx, failedReply(ctx, c.model, err))
 }
 
-func (c *servedCall) send(f schemas.ModelFrame) bool {
+func (c *serverCall) send(f schemas.ModelFrame) bool {
 	data, err := schemas.Marshal(f)
 	if err == nil {
 		err = c.frames.send(data)
 	}
-	if err != nil { // the caller will miss the message
-		c.s.o.Logger.Warn("sending to the caller of a model", "model", c.model.String(), "err", err)
+	if err != nil { // the caller detects the gap in the sequence
+		c.s.o.Logger.Warn("model reply not sent", "model", c.model.String(), "err", err)
 	}
 	return err == nil
 }

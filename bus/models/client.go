@@ -16,40 +16,46 @@ import (
 
 // ClientOptions configures [NewClient].
 type ClientOptions struct {
-	// IdleTimeout is how long the server of a call may send nothing before it counts as lost; 0 is five seconds.
-	// Servers send a heartbeat every second.
+	// IdleTimeout is how long the server of a call may send nothing before the call fails, because the server counts as
+	// lost; 0 means five seconds. Servers send a heartbeat every second.
 	IdleTimeout time.Duration
-	// MaxBytes is the size of the biggest request, and of the biggest event of an answer; 0 is 64 MiB.
+	// MaxBytes is the maximum size of a request, and of one event of an answer; 0 means 64 MiB.
 	MaxBytes int
-	Bounds   Bounds // of a reply
+	// MaxTotal limits the bytes of the answers of all calls that are not decoded yet; 0 means 128 MiB. If they are used
+	// up, every call may still hold an equal share, so all calls hold at most twice as much, and one message each.
+	MaxTotal int
+	Bounds   Bounds // limits of a reply
 }
 
-// Client calls the models that servers offer ([Server]). It needs no keys, and sends none. It may be used
-// concurrently.
+// Client calls the models of [Server]s. It needs no API keys and sends none. It may be used concurrently.
 type Client struct {
-	conn *bus.Conn
-	o    ClientOptions
+	conn    *bus.Conn
+	o       ClientOptions
+	answers quota // of the answers that are not decoded yet
 
 	mu    sync.Mutex
-	inbox string                // all answers come below it; "" before the first call
-	calls map[string]*askedCall // under way, by the last token of the subject of their answers
+	inbox string                 // prefix of the subjects of all answers; "" before the first call
+	calls map[string]*clientCall // running calls, by the last token of the subject of their answers
 }
 
-// NewClient returns a client on c, which stays the caller's and has to outlive it.
+// NewClient returns a client on c. The caller owns c and must not close it before the client's calls have ended.
 func NewClient(c *bus.Conn, o ClientOptions) *Client {
 	if o.IdleTimeout == 0 {
 		o.IdleTimeout = idleTimeout
 	}
 	if o.MaxBytes == 0 {
-		o.MaxBytes = maxModelBytes
+		o.MaxBytes = defaultMaxBytes
+	}
+	if o.MaxTotal == 0 {
+		o.MaxTotal = defaultMaxAnswers
 	}
 	o.Bounds = o.Bounds.orDefaults()
-	return &Client{conn: c, o: o, calls: map[string]*askedCall{}}
+	return &Client{conn: c, o: o, answers: quota{limit: o.MaxTotal}, calls: map[string]*clientCall{}}
 }
 
-// Stream asks for the model that the id of req.Model names ([Provider]). Whatever goes wrong is an error event;
-// the iterator yields no error. What is lost on the way (a message, the server) is an error after which asking
-// again may help. When ctx ends the call is cancelled at once, and the stream ends with the reply as far as it came.
+// Stream calls the model that the id of req.Model names at the server ([Provider]). A failure is an error event; the
+// iterator yields no error. If a message or the server is lost, the error event has a failure code with which a retry
+// may succeed. When ctx ends, Stream cancels the call at once, and the stream ends with the partial reply.
 func (c *Client) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
 		call, err := c.begin(ctx, req)
@@ -57,11 +63,11 @@ func (c *Client) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2
 			yield(failedReply(ctx, req.Model, err), nil)
 			return
 		}
-		defer call.end()
+		defer call.close()
 		for {
 			e, err := call.next(ctx)
 			if err != nil {
-				e = call.last(ctx, failedReply(ctx, req.Model, err))
+				e = call.finalEvent(ctx, failedReply(ctx, req.Model, err))
 			}
 			if !yield(e, nil) || e.Terminal() {
 				return
@@ -70,12 +76,12 @@ func (c *Client) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2
 	}
 }
 
-// begin sends the request, or as much of it as one message carries.
-func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*askedCall, error) {
+// begin sends the request, or its first part if it does not fit in one message.
+func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*clientCall, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	req.Model = schemas.ModelRef{ID: req.Model.ID} // what it means is known where it is served
+	req.Model = schemas.ModelRef{ID: req.Model.ID} // the server resolves the id
 	data, err := schemas.Marshal(req)
 	if err != nil {
 		return nil, fmt.Errorf("encode the request of model %s: %w", req.Model, err)
@@ -85,53 +91,54 @@ func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*askedCal
 			"the request has %d bytes, and at most %d go over the bus", len(data), c.o.MaxBytes)}
 	}
 	all := parts(c.conn.NATS(), data)
-	call := &askedCall{client: c, conn: c.conn, idleTimeout: c.o.IdleTimeout, rest: all[1:],
+	call := &clientCall{client: c, conn: c.conn, idleTimeout: c.o.IdleTimeout, remaining: all[1:],
 		reader: partReader{limit: c.o.MaxBytes}, meter: meter{bounds: c.o.Bounds},
-		backlog: backlog{limit: c.o.MaxBytes, more: make(chan struct{}, 1)}}
-	answers, err := c.open(call)
+		backlog: backlog{limit: c.o.MaxBytes, quota: &c.answers, more: make(chan struct{}, 1)}}
+	answers, err := c.register(call)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errModelLost, err)
 	}
 	request := partMsg(c.conn.Subjects().ModelRequest(), answers, 1, len(all) > 1, all[0])
 	request.Header[schemas.HeaderModelLines] = []string{"1"}
 	if err := c.conn.NATS().PublishMsg(request); err != nil {
-		call.end()
+		call.close()
 		return nil, fmt.Errorf("%w: %w", errModelLost, err)
 	}
 	return call, nil
 }
 
-// askedCall is a model call on the client's side.
-type askedCall struct {
+// clientCall is a model call on the client's side.
+type clientCall struct {
 	client      *Client
 	conn        *bus.Conn
 	idleTimeout time.Duration
-	token       string // of the subject of its answers
+	token       string // last token of the subject of the answers
 	backlog     backlog
 	reader      partReader
 	meter       meter
-	frames      []byte   // that have come and were not looked at yet, one a line
-	rest        [][]byte // of the request, to be sent to the server that takes it
-	control     string   // subject for messages to the server of this call, once known
-	over        bool     // the terminal event has come
+	frames      []byte   // received and not decoded yet, one per line
+	remaining   [][]byte // parts of the request that are not sent yet: the server is not known
+	control     string   // subject for messages to the call at its server; "" until the server is known
+	terminated  bool     // the terminal event was received
 }
 
-// end tells the other side, unless it knows, that nobody listens any more. One that has not said yet how to reach it
-// is cancelled when it does.
-func (c *askedCall) end() {
+// close removes the call and cancels it at its server, unless it has ended there. If the server is not known yet, the
+// client cancels the call when the first answer arrives.
+func (c *clientCall) close() {
 	c.cancel()
-	c.client.close(c)
+	c.client.unregister(c)
 }
 
-// cancel has no answer: if it is lost, so is the connection, and the call with it.
-func (c *askedCall) cancel() {
-	if c.control != "" && !c.over {
+// cancel cancels the call at its server, if the server is known and has not ended the call. It has no answer and is not
+// retried: it is lost only with the connection, and then the server detects the loss of its caller.
+func (c *clientCall) cancel() {
+	if c.control != "" && !c.terminated {
 		c.client.cancel(c.control)
 	}
 }
 
 // next waits for the next event.
-func (c *askedCall) next(ctx context.Context) (schemas.StreamEvent, error) {
+func (c *clientCall) next(ctx context.Context) (schemas.StreamEvent, error) {
 	for {
 		frame, err := c.frame(ctx)
 		if err != nil {
@@ -147,7 +154,7 @@ func (c *askedCall) next(ctx context.Context) (schemas.StreamEvent, error) {
 			}
 		}
 		if f.Call != "" {
-			if err := c.taken(f.Call); err != nil {
+			if err := c.sendRemaining(f.Call); err != nil {
 				return schemas.StreamEvent{}, err
 			}
 		}
@@ -158,8 +165,11 @@ func (c *askedCall) next(ctx context.Context) (schemas.StreamEvent, error) {
 }
 
 // frame waits for the next frame.
-func (c *askedCall) frame(ctx context.Context) (frame []byte, err error) {
+func (c *clientCall) frame(ctx context.Context) (frame []byte, err error) {
 	for len(c.frames) == 0 {
+		if len(c.reader.parts) == 0 {
+			c.backlog.release()
+		}
 		m, err := c.receive(ctx)
 		if err != nil {
 			return nil, err
@@ -168,7 +178,7 @@ func (c *askedCall) frame(ctx context.Context) (frame []byte, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if whole { // without a frame it is a heartbeat
+		if whole { // an empty payload is a heartbeat
 			c.frames = payload
 		}
 	}
@@ -176,7 +186,7 @@ func (c *askedCall) frame(ctx context.Context) (frame []byte, err error) {
 	return frame, nil
 }
 
-func (c *askedCall) receive(ctx context.Context) (*nats.Msg, error) {
+func (c *clientCall) receive(ctx context.Context) (*nats.Msg, error) {
 	idle := time.NewTimer(c.idleTimeout)
 	defer idle.Stop()
 	for {
@@ -199,39 +209,40 @@ func (c *askedCall) receive(ctx context.Context) (*nats.Msg, error) {
 	}
 }
 
-// taken sends what is left of the request to the server that has taken it.
-func (c *askedCall) taken(call string) error {
+// sendRemaining sends the remaining parts of the request to the server that has accepted the call under this id.
+func (c *clientCall) sendRemaining(call string) error {
 	if err := schemas.CheckToken("model call", call); err != nil {
 		return err
 	}
 	c.control = c.conn.Subjects().ModelCall(call)
-	for i, part := range c.rest {
-		if err := c.conn.NATS().PublishMsg(partMsg(c.control, "", uint64(i)+2, i < len(c.rest)-1, part)); err != nil {
+	for i, part := range c.remaining {
+		if err := c.conn.NATS().PublishMsg(partMsg(c.control, "", uint64(i)+2, i < len(c.remaining)-1, part)); err != nil {
 			return fmt.Errorf("%w: %w", errModelLost, err)
 		}
 	}
-	c.rest = nil
+	c.remaining = nil
 	return nil
 }
 
-func (c *askedCall) event(f schemas.ModelFrame) (schemas.StreamEvent, error) {
+// event returns the event of a frame. It returns an error if the reply exceeds its bounds.
+func (c *clientCall) event(f schemas.ModelFrame) (schemas.StreamEvent, error) {
 	e := *f.Event
 	e.Message = f.Message
 	if e.Terminal() && e.Message == nil {
 		return e, fmt.Errorf("message %d of the model call: %s without a message", c.reader.last, e.Type)
 	}
-	c.over = e.Terminal()
-	return e, c.meter.event(e)
+	c.terminated = e.Terminal()
+	return e, c.meter.add(e)
 }
 
-// last is the end of a call that failed here. If that is because it was cancelled, the other side knows how far the
-// reply came and what it cost.
-func (c *askedCall) last(ctx context.Context, failed schemas.StreamEvent) schemas.StreamEvent {
+// finalEvent returns the terminal event of a call that failed on this side: failed, or, if ctx has ended, the terminal
+// event of the server, which has the partial reply and its usage.
+func (c *clientCall) finalEvent(ctx context.Context, failed schemas.StreamEvent) schemas.StreamEvent {
 	if ctx.Err() == nil || c.control == "" {
 		return failed
 	}
 	c.cancel()
-	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), modelLast)
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
 	for {
 		e, err := c.next(wait)

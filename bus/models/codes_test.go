@@ -10,8 +10,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// TestFailureCodesCrossTheBus holds that a caller learns what kind of failure ended a reply: the vendor's, where the
-// model is served, and what goes wrong on the way.
+// TestFailureCodesCrossTheBus checks that the terminal event at the caller has the code of the failure, whether the
+// vendor, the server or the connection caused it.
 func TestFailureCodesCrossTheBus(t *testing.T) {
 	t.Parallel()
 	vendor := modelFunc(func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
@@ -29,15 +29,15 @@ func TestFailureCodesCrossTheBus(t *testing.T) {
 		return nil
 	})
 	for name, c := range map[string]struct {
-		model  modelFunc // nil: nobody serves
+		model  modelFunc // nil: there is no server
 		client models.ClientOptions
 		want   schemas.FailureCode
 	}{
-		"of the vendor":     {vendor, models.ClientOptions{}, schemas.FailureQuota},
-		"of an error":       {coded, models.ClientOptions{}, schemas.FailureRateLimited},
-		"of a missing end":  {endless, models.ClientOptions{}, schemas.FailureConnection},
-		"of a big request":  {vendor, models.ClientOptions{MaxBytes: 200}, schemas.FailureTooLarge},
-		"of nobody serving": {nil, models.ClientOptions{}, schemas.FailureInvalidRequest},
+		"of the vendor":    {vendor, models.ClientOptions{}, schemas.FailureQuota},
+		"of an error":      {coded, models.ClientOptions{}, schemas.FailureRateLimited},
+		"of a missing end": {endless, models.ClientOptions{}, schemas.FailureConnection},
+		"of a big request": {vendor, models.ClientOptions{MaxBytes: 200}, schemas.FailureTooLarge},
+		"of no server":     {nil, models.ClientOptions{}, schemas.FailureInvalidRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +45,7 @@ func TestFailureCodesCrossTheBus(t *testing.T) {
 			if c.model != nil {
 				serveModels(t, bustest.Connect(t, server), c.model, models.ServerOptions{})
 			}
-			events, _ := asked(t, models.NewClient(bustest.Connect(t, server), c.client),
+			events, _ := stream(t, models.NewClient(bustest.Connect(t, server), c.client),
 				wholeRequest(strings.Repeat("word ", 100)))
 			if got := events[len(events)-1].FailureCode; got != c.want {
 				t.Errorf("the code is %q, want %q", got, c.want)

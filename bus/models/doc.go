@@ -1,3 +1,3 @@
-// Package models puts a model behind the bus: a Server answers the model calls of other runners, a Client is a model
-// that asks such servers.
+// Package models serves models over NATS: a [Server] answers the model calls of other runners and programs, and a
+// [Client] is a model that sends its requests to such servers.
 package models

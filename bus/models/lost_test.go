@@ -13,8 +13,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// talking is a model that says half and then waits for its end, which it tells of.
-func talking(ended chan<- struct{}) modelFunc {
+// halfReply returns a model that streams "half", waits until its context ends, and then closes ended.
+func halfReply(ended chan<- struct{}) modelFunc {
 	return func(ctx context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
 		say(start())
 		say(piece("half"))
@@ -26,7 +26,7 @@ func talking(ended chan<- struct{}) modelFunc {
 	}
 }
 
-// await waits for something that has to happen.
+// await waits until c is closed. It fails the test if that takes too long.
 func await(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
@@ -36,8 +36,8 @@ func await(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-// untilHalf asks, calls then once a delta has come, and returns the last message.
-func untilHalf(t *testing.T, ctx context.Context, c *models.Client, then func()) (last *schemas.AssistantMessage) {
+// streamHalf streams a reply, calls then at its text delta, and returns the last message.
+func streamHalf(t *testing.T, ctx context.Context, c *models.Client, then func()) (last *schemas.AssistantMessage) {
 	t.Helper()
 	for e, err := range c.Stream(ctx, wholeRequest("hi")) {
 		if err != nil {
@@ -47,7 +47,7 @@ func untilHalf(t *testing.T, ctx context.Context, c *models.Client, then func())
 			then()
 		}
 		if last = e.Message; e.Terminal() && e.Reason == schemas.StopError && e.FailureCode != schemas.FailureConnection {
-			t.Errorf("a call that was lost has the code %q", e.FailureCode)
+			t.Errorf("a lost call has the code %q", e.FailureCode)
 		}
 	}
 	if last == nil {
@@ -60,10 +60,10 @@ func TestCancelReachesTheModel(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
 	ended := make(chan struct{})
-	// Without heartbeats only the cancellation itself can tell.
-	serveModels(t, bustest.Connect(t, server), talking(ended), models.ServerOptions{Heartbeat: time.Hour})
+	// Without heartbeats only the cancellation can end the call.
+	serveModels(t, bustest.Connect(t, server), halfReply(ended), models.ServerOptions{Heartbeat: time.Hour})
 	ctx, cancel := context.WithCancel(bustest.Deadline(t))
-	last := untilHalf(t, ctx, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: time.Hour}),
+	last := streamHalf(t, ctx, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: time.Hour}),
 		cancel)
 	await(t, "the model stops", ended)
 	if last.StopReason != schemas.StopAborted || last.Content.JoinText() != "half" {
@@ -72,11 +72,11 @@ func TestCancelReachesTheModel(t *testing.T) {
 	}
 }
 
-func TestAConsumerThatLeavesEndsTheCall(t *testing.T) {
+func TestBreakingTheStreamCancelsTheCall(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
 	ended := make(chan struct{})
-	serveModels(t, bustest.Connect(t, server), talking(ended), models.ServerOptions{Heartbeat: time.Hour})
+	serveModels(t, bustest.Connect(t, server), halfReply(ended), models.ServerOptions{Heartbeat: time.Hour})
 	for range models.NewClient(bustest.Connect(t, server), models.ClientOptions{}).Stream(bustest.Deadline(t),
 		wholeRequest("hi")) {
 		break
@@ -84,43 +84,43 @@ func TestAConsumerThatLeavesEndsTheCall(t *testing.T) {
 	await(t, "the model stops", ended)
 }
 
-// TestACallerThatDiesEndsTheCall closes the caller's connection: nobody tells the server.
-func TestACallerThatDiesEndsTheCall(t *testing.T) {
+// TestLostCallerEndsTheCall closes the caller's connection: the server receives no cancellation.
+func TestLostCallerEndsTheCall(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
 	ended := make(chan struct{})
-	serveModels(t, bustest.Connect(t, server), talking(ended), models.ServerOptions{Heartbeat: 10 * time.Millisecond})
+	serveModels(t, bustest.Connect(t, server), halfReply(ended), models.ServerOptions{Heartbeat: 10 * time.Millisecond})
 	caller := bustest.Connect(t, server)
-	last := untilHalf(t, bustest.Deadline(t), models.NewClient(caller, models.ClientOptions{}), caller.NATS().Close)
+	last := streamHalf(t, bustest.Deadline(t), models.NewClient(caller, models.ClientOptions{}), caller.NATS().Close)
 	await(t, "the model stops", ended)
 	wantFailure(t, last, "connection lost")
 }
 
-func TestAServerThatDiesInTheMiddle(t *testing.T) {
+func TestLostServerFailsTheCall(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
 	ended := make(chan struct{})
 	serving := bustest.Connect(t, server)
-	serveModels(t, serving, talking(ended), models.ServerOptions{StopTimeout: time.Millisecond})
+	serveModels(t, serving, halfReply(ended), models.ServerOptions{StopTimeout: time.Millisecond})
 	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: time.Second})
-	last := untilHalf(t, bustest.Deadline(t), client, serving.NATS().Close)
+	last := streamHalf(t, bustest.Deadline(t), client, serving.NATS().Close)
 	wantFailure(t, last, "connection lost")
 }
 
-func TestAServerThatStopsSaysSo(t *testing.T) {
+func TestStoppedServerFailsTheCall(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
 	ended := make(chan struct{})
-	stop := serveModels(t, bustest.Connect(t, server), talking(ended),
+	stop := serveModels(t, bustest.Connect(t, server), halfReply(ended),
 		models.ServerOptions{StopTimeout: time.Millisecond})
 	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{})
-	last := untilHalf(t, bustest.Deadline(t), client, stop)
+	last := streamHalf(t, bustest.Deadline(t), client, stop)
 	wantFailure(t, last, "connection lost: the runner that serves the model stops")
-	_, last = asked(t, client, wholeRequest("another"))
+	_, last = stream(t, client, wholeRequest("another"))
 	wantFailure(t, last, "no runner serves models")
 }
 
-func TestAServerThatStopsLetsCallsEnd(t *testing.T) {
+func TestStoppingServerWaitsForRunningCalls(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
 	finish := make(chan struct{})
@@ -141,10 +141,10 @@ func TestAServerThatStopsLetsCallsEnd(t *testing.T) {
 	stop := serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{StopTimeout: time.Hour})
 	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{})
 	stopped := make(chan struct{})
-	last := untilHalf(t, bustest.Deadline(t), client, func() {
+	last := streamHalf(t, bustest.Deadline(t), client, func() {
 		go func() { defer close(stopped); stop() }()
-		bustest.Eventually(t, "no more calls are taken", func() bool {
-			_, last := asked(t, client, wholeRequest("late"))
+		bustest.Eventually(t, "the server accepts no more calls", func() bool {
+			_, last := stream(t, client, wholeRequest("late"))
 			return last.StopReason == schemas.StopError
 		})
 		close(finish)
@@ -155,25 +155,25 @@ func TestAServerThatStopsLetsCallsEnd(t *testing.T) {
 	}
 }
 
-// TestHeartbeatsKeepASlowModel has a model that says nothing for longer than a server may.
+// TestHeartbeatsKeepASlowModel has a model that streams nothing for longer than the idle timeout of the client.
 func TestHeartbeatsKeepASlowModel(t *testing.T) {
 	t.Parallel()
-	const idle = 3 * time.Second
+	const idle = 2 * time.Second
 	server := bustest.Server(t)
 	model := modelFunc(func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
-		<-time.After(idle + time.Second)
+		<-time.After(idle + idle/8)
 		say(done("at last"))
 		return nil
 	})
 	serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{Heartbeat: 50 * time.Millisecond})
-	_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: idle}),
+	_, last := stream(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: idle}),
 		wholeRequest("hi"))
 	if last.Content.JoinText() != "at last" {
 		t.Errorf("the reply ends with %s %q", last.StopReason, last.ErrorMessage)
 	}
 }
 
-func TestWhatAServerMayNotDo(t *testing.T) {
+func TestServerProtocolErrorsFailTheCall(t *testing.T) {
 	t.Parallel()
 	half, whole := piece("half"), done("whole")
 	for _, c := range []struct {
@@ -254,7 +254,7 @@ func TestWhatAServerMayNotDo(t *testing.T) {
 			if c.name == "send nothing" || c.name == "fall silent" {
 				idle = 50 * time.Millisecond
 			}
-			_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: idle,
+			_, last := stream(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: idle,
 				Bounds: models.Bounds{Reply: 5000, Arguments: 1000, Calls: 3}}), wholeRequest("hi"))
 			wantFailure(t, last, c.want)
 		})

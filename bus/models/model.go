@@ -9,45 +9,47 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Provider is the provider, and the API, of models that others ask for us. The id of such a model is a model's
-// name where it is served: provider/id, or an id that is enough there.
+// Provider is the provider, and the API, of models that a [Client] calls. The id of such a model is the name of a model
+// at the server: provider/id, or an id that is unique there.
 const Provider = "bus"
 
 const (
-	modelQueue     = "models"         // the queue group of those who serve
-	maxModelBytes  = 64 << 20         // of a request, and of one event
-	maxTotal       = 256 << 20        // of all requests at work
-	modelHeartbeat = time.Second      // between two messages of a call, at most
-	idleTimeout    = 5 * time.Second  // without a message, after which the other side counts as lost
-	modelUpload    = 30 * time.Second // that the parts of a request may take
-	modelLast      = time.Second      // that a cancelled call gets to say how far it came
+	queueGroup        = "models"         // of all servers
+	defaultMaxBytes   = 64 << 20         // bytes of a request, and of one event
+	defaultMaxTotal   = 256 << 20        // bytes of all requests that a server holds
+	defaultMaxAnswers = 128 << 20        // bytes of all answers that a client has not decoded yet
+	defaultHeartbeat  = time.Second      // maximum time between two messages to the caller
+	idleTimeout       = 5 * time.Second  // without a message; the loss of four heartbeats is tolerated
+	uploadTimeout     = 30 * time.Second // for all parts of a request to arrive
+	cancelTimeout     = time.Second      // for the final event of a cancelled call to arrive
 )
 
-// A Model answers requests with a stream that ends with a done or an error event. Stream may be called concurrently,
-// and ends soon after its context does.
+// A Model answers a request with a stream that ends with a done or an error event. Stream may be called concurrently.
+// The stream ends soon after its context.
 type Model interface {
 	Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error]
 }
 
-// What these errors say is the text of a failed reply. Their codes say whether it is asked for again.
+// The text of a failure is recorded as the error message of the reply. Its code decides whether the caller retries.
 var (
 	errNoModels = schemas.NewFailure(schemas.FailureInvalidRequest,
 		"no runner serves models (start one with --serve-models)")
 	errModelLost  = schemas.NewFailure(schemas.FailureConnection, "connection lost")
-	errModelNoEnd = schemas.NewFailure(schemas.FailureConnection, "model stream ended without a terminal event")
-	errModelsFull = schemas.NewFailure(schemas.FailureOverloaded,
+	errNoTerminal = schemas.NewFailure(schemas.FailureConnection, "model stream ended without a terminal event")
+	errServerFull = schemas.NewFailure(schemas.FailureOverloaded,
 		"too many requests: the runner that serves models answers as many as it may")
-	errModelsBytes = schemas.NewFailure(schemas.FailureOverloaded,
+	errQuotaExceeded = schemas.NewFailure(schemas.FailureOverloaded,
 		"too many requests: the runner that serves models has taken in as much of others as it may")
-	errModelsStop = schemas.NewFailure(schemas.FailureConnection,
+	errServerStopping = schemas.NewFailure(schemas.FailureConnection,
 		"connection lost: the runner that serves the model stops")
-	errModelGone = errors.New("the caller is gone")
+	// Causes of a cancellation by the caller.
+	errNoCaller  = errors.New("the caller no longer subscribes to the answers of the call")
 	errCancelled = errors.New("the caller has cancelled the call")
 )
 
 const textModelAborted = "Request was aborted"
 
-// failedReply is the end of a call that failed; of one that was cancelled if ctx has ended.
+// failedReply returns the terminal event of a call that failed with err, or of an aborted call if ctx has ended.
 func failedReply(ctx context.Context, ref schemas.ModelRef, err error) schemas.StreamEvent {
 	m := &schemas.AssistantMessage{
 		API: ref.API, Provider: ref.Provider, Model: ref.ID, StopReason: schemas.StopError, ErrorMessage: err.Error(),

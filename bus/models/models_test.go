@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/embedded"
@@ -20,7 +21,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// wholeRequest has a bit of everything that a model gets.
+// wholeRequest returns a request with a system prompt, a message and a tool.
 func wholeRequest(text string) schemas.ModelRequest {
 	return schemas.ModelRequest{
 		Model: onBus("vendor/m"), SystemPrompt: "be brief", ThinkingLevel: schemas.ThinkingHigh, SessionID: "s1", Attempt: 2,
@@ -46,7 +47,7 @@ func TestModelBehindTheBus(t *testing.T) {
 	})
 	serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{})
 	req := wholeRequest("hi")
-	events, _ := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{}), req)
+	events, _ := stream(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{}), req)
 	if d := cmp.Diff(said, events); d != "" {
 		t.Errorf("events (-sent +received):\n%s", d)
 	}
@@ -56,14 +57,14 @@ func TestModelBehindTheBus(t *testing.T) {
 	}
 }
 
-// TestModelCallsKeepToTheirSchemas looks at every payload of a call.
-func TestModelCallsKeepToTheirSchemas(t *testing.T) {
+// TestModelCallsMatchTheirSchemas validates every payload of a call.
+func TestModelCallsMatchTheirSchemas(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
 	watching := bustest.Connect(t, server).NATS()
 	tap, err := watching.SubscribeSync(">")
 	if err == nil {
-		err = watching.FlushWithContext(bustest.Deadline(t)) // the server knows of it before the others say anything
+		err = watching.FlushWithContext(bustest.Deadline(t)) // the subscription is active before the first call
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -79,8 +80,8 @@ func TestModelCallsKeepToTheirSchemas(t *testing.T) {
 	})
 	serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{})
 	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{})
-	asked(t, client, wholeRequest("hi"))
-	asked(t, client, schemas.ModelRequest{Model: onBus("m")})
+	stream(t, client, wholeRequest("hi"))
+	stream(t, client, schemas.ModelRequest{Model: onBus("m")})
 	for requests, frames := 0, 0; requests+frames < 2+2*6; {
 		m, err := tap.NextMsgWithContext(bustest.Deadline(t))
 		if err != nil {
@@ -102,7 +103,7 @@ func TestModelCallsKeepToTheirSchemas(t *testing.T) {
 	}
 }
 
-// TestNoKeyIsSentOrLogged listens to everything there is.
+// TestNoKeyIsSentOrLogged subscribes to all subjects.
 func TestNoKeyIsSentOrLogged(t *testing.T) {
 	t.Parallel()
 	const secret = "sk-very-secret"
@@ -124,11 +125,11 @@ func TestNoKeyIsSentOrLogged(t *testing.T) {
 	stop := serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{Logger: logger})
 	req := wholeRequest("hi")
 	req.APIKey = secret
-	_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{}), req)
+	_, last := stream(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{}), req)
 	wantFailure(t, last, "panicked")
 	stop()
 	if !strings.Contains(log.String(), "panicked") || strings.Contains(log.String(), secret) {
-		t.Errorf("the log says %s", log.String())
+		t.Errorf("log: %s", log.String())
 	}
 	for n := 0; ; n++ {
 		m, err := tap.NextMsg(100 * time.Millisecond)
@@ -144,7 +145,7 @@ func TestNoKeyIsSentOrLogged(t *testing.T) {
 	}
 }
 
-// startSmallServer starts a server whose messages carry 8 KiB at most, half of which are left for headers.
+// startSmallServer starts a NATS server with a maximum payload of 8 KiB, half of which is reserved for headers.
 func startSmallServer(t *testing.T) *embedded.Server {
 	t.Helper()
 	s, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), MaxPayload: 8 << 10})
@@ -167,14 +168,14 @@ func TestBigRequestAndBigReply(t *testing.T) {
 	serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{})
 	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{})
 	text := strings.Repeat("all work and no play ", 2000) // 42 kB, in eleven messages
-	_, last := asked(t, client, wholeRequest(text))
+	_, last := stream(t, client, wholeRequest(text))
 	if got := last.Content.JoinText(); got != strings.ToUpper(text) {
-		t.Errorf("%d bytes came back of %d: %s %.100s", len(got), len(text), last.StopReason, last.ErrorMessage)
+		t.Errorf("got %d bytes, want %d: %s %.100s", len(got), len(text), last.StopReason, last.ErrorMessage)
 	}
 }
 
-// TestWhatIsTooBig has limits of 20 kB in the place of 64 MiB: here, there, and for what comes back.
-func TestWhatIsTooBig(t *testing.T) {
+// TestOversizedPayloadsFail has a limit of 20 kB, not 64 MiB, at the client, at the server, and for the answer.
+func TestOversizedPayloadsFail(t *testing.T) {
 	t.Parallel()
 	const limit = 20_000
 	text := strings.Repeat("all work and no play ", 2000)
@@ -186,7 +187,7 @@ func TestWhatIsTooBig(t *testing.T) {
 	}{
 		"a request": {models.ClientOptions{MaxBytes: limit}, models.ServerOptions{}, text,
 			"bytes, and at most 20000 go over the bus"},
-		"a request where it is taken": {models.ClientOptions{}, models.ServerOptions{MaxBytes: limit}, text,
+		"a request at the server": {models.ClientOptions{}, models.ServerOptions{MaxBytes: limit}, text,
 			"a payload of a model call has more than 20000 bytes"},
 		"an answer": {models.ClientOptions{MaxBytes: limit}, models.ServerOptions{}, "hi",
 			"a payload of a model call has more than 20000 bytes"},
@@ -199,13 +200,14 @@ func TestWhatIsTooBig(t *testing.T) {
 				return nil
 			})
 			serveModels(t, bustest.Connect(t, server), model, c.server)
-			_, last := asked(t, models.NewClient(bustest.Connect(t, server), c.client), wholeRequest(c.say))
+			_, last := stream(t, models.NewClient(bustest.Connect(t, server), c.client), wholeRequest(c.say))
 			wantFailure(t, last, c.want)
 		})
 	}
 }
 
-// Requests that never become whole take no more memory than all requests may, and what has room again is served.
+// Requests whose last part never arrives count against MaxTotal. When one of them has ended, the server accepts
+// another.
 func TestUploadsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
@@ -226,7 +228,7 @@ func TestUploadsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	said := func() (control, text string) {
+	next := func() (control, text string) {
 		t.Helper()
 		m, err := inbox.NextMsg(30 * time.Second)
 		for err == nil && len(m.Data) == 0 { // a heartbeat
@@ -238,28 +240,28 @@ func TestUploadsAreBounded(t *testing.T) {
 		return m.Reply, string(m.Data)
 	}
 	begin(15_000)
-	first, text := said()
+	first, text := next()
 	if !strings.Contains(text, `"call"`) {
 		t.Fatalf("the first: %s", text)
 	}
 	begin(6_000)
 	for text = ""; !strings.Contains(text, "has taken in as much of others as it may"); {
-		_, text = said() // the last of it says why
+		_, text = next() // the last message has the reason
 	}
 	if err := c.NATS().PublishMsg(&nats.Msg{Subject: first,
 		Header: nats.Header{schemas.HeaderModelCancel: {"1"}}}); err != nil {
 		t.Fatal(err)
 	}
 	for !strings.Contains(text, `"aborted"`) {
-		_, text = said()
+		_, text = next()
 	}
 	bustest.Eventually(t, "there is room again", func() bool {
-		_, last := asked(t, models.NewClient(c, models.ClientOptions{}), wholeRequest(strings.Repeat("x", 10_000)))
+		_, last := stream(t, models.NewClient(c, models.ClientOptions{}), wholeRequest(strings.Repeat("x", 10_000)))
 		return last.Content.JoinText() == "here"
 	})
 }
 
-// A request takes what it is decoded to: empty tools are three bytes each, and two hundred in memory.
+// Decoded requests count against MaxTotal: an empty tool has three bytes of JSON, and takes two hundred in memory.
 func TestDecodedRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
@@ -271,7 +273,7 @@ func TestDecodedRequestsAreBounded(t *testing.T) {
 	with := func(tools int) *schemas.AssistantMessage {
 		r := wholeRequest("hi")
 		r.Tools = make([]schemas.ToolDefinition, tools)
-		_, last := asked(t, models.NewClient(c, models.ClientOptions{}), r)
+		_, last := stream(t, models.NewClient(c, models.ClientOptions{}), r)
 		return last
 	}
 	if got := with(10).Content.JoinText(); got != "10" {
@@ -280,9 +282,32 @@ func TestDecodedRequestsAreBounded(t *testing.T) {
 	wantFailure(t, with(5_000), "values, more than 4096")
 }
 
-func TestNobodyServesModels(t *testing.T) {
+// A stream that stores requests acknowledges them, which is no part of an answer.
+func TestModelCallsPassOverAcknowledgements(t *testing.T) {
 	t.Parallel()
-	_, last := asked(t, models.NewClient(bustest.Connect(t, bustest.Server(t)), models.ClientOptions{}),
+	c := bustest.New(t)
+	_, err := c.JetStream().CreateStream(bustest.Deadline(t),
+		jetstream.StreamConfig{Name: "AUDIT", Subjects: []string{"agent.model.request"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := modelFunc(func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+		say(start())
+		say(done("hello"))
+		return nil
+	})
+	serveModels(t, c, model, models.ServerOptions{})
+	client := models.NewClient(c, models.ClientOptions{})
+	for range 10 { // either may come first
+		if _, last := stream(t, client, wholeRequest("hi")); last.StopReason != schemas.StopStop {
+			t.Fatalf("the reply is %+v", last)
+		}
+	}
+}
+
+func TestCallWithoutServerFails(t *testing.T) {
+	t.Parallel()
+	_, last := stream(t, models.NewClient(bustest.Connect(t, bustest.Server(t)), models.ClientOptions{}),
 		wholeRequest("hi"))
 	wantFailure(t, last, "no runner serves models (start one with --serve-models)")
 	if last.Provider != models.Provider || last.Model != "vendor/m" {
@@ -290,7 +315,7 @@ func TestNobodyServesModels(t *testing.T) {
 	}
 }
 
-func TestModelsThatBreakTheirContract(t *testing.T) {
+func TestModelContractViolationsFailTheCall(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		model modelFunc
@@ -314,13 +339,13 @@ func TestModelsThatBreakTheirContract(t *testing.T) {
 			t.Parallel()
 			server := bustest.Server(t)
 			serveModels(t, bustest.Connect(t, server), c.model, models.ServerOptions{})
-			_, last := asked(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{}), wholeRequest("hi"))
+			_, last := stream(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{}), wholeRequest("hi"))
 			wantFailure(t, last, c.want)
 		})
 	}
 }
 
-func TestFullServersRefuse(t *testing.T) {
+func TestFullServerRefusesCalls(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
 	entered, leave := make(chan struct{}, 2), make(chan struct{})
@@ -334,11 +359,11 @@ func TestFullServersRefuse(t *testing.T) {
 	client := models.NewClient(bustest.Connect(t, server), models.ClientOptions{})
 	first := make(chan *schemas.AssistantMessage, 1)
 	go func() {
-		_, last := asked(t, client, wholeRequest("hi"))
+		_, last := stream(t, client, wholeRequest("hi"))
 		first <- last
 	}()
 	<-entered
-	events, last := asked(t, client, wholeRequest("me too"))
+	events, last := stream(t, client, wholeRequest("me too"))
 	wantFailure(t, last, "too many requests")
 	if code := events[len(events)-1].FailureCode; code != schemas.FailureOverloaded {
 		t.Errorf("a full server's code is %s", code)

@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// parts cuts a payload into what one message can carry.
+// parts splits a payload into parts that fit in one message each.
 func parts(nc *nats.Conn, payload []byte) [][]byte {
 	size := max(int(nc.MaxPayload())-natsio.HeaderRoom, 1)
 	if len(payload) <= size {
@@ -21,7 +21,8 @@ func parts(nc *nats.Conn, payload []byte) [][]byte {
 	return slices.Collect(slices.Chunk(payload, size))
 }
 
-// partMsg is message number seq of one direction of a model call.
+// partMsg returns message number seq of one direction of a model call. more is true if the payload continues in the
+// next message.
 func partMsg(subject, reply string, seq uint64, more bool, data []byte) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Reply: reply, Data: data, Header: nats.Header{
 		schemas.HeaderModelSeq: {strconv.FormatUint(seq, 10)},
@@ -32,13 +33,14 @@ func partMsg(subject, reply string, seq uint64, more bool, data []byte) *nats.Ms
 	return m
 }
 
-// partWriter sends payloads in numbered messages. It may be used concurrently: a payload's parts stay together.
+// partWriter sends payloads in numbered messages. It may be used concurrently: the parts of a payload are not mixed
+// with those of another.
 type partWriter struct {
 	nc             *nats.Conn
 	subject, reply string
 
 	mu  sync.Mutex
-	seq uint64 // of the last message
+	seq uint64 // number of the last message
 }
 
 func (w *partWriter) write(payload []byte) error {
@@ -54,16 +56,16 @@ func (w *partWriter) write(payload []byte) error {
 	return nil
 }
 
-// partReader puts payloads together again, and knows when a message is missing.
+// partReader joins the parts of payloads, and detects a missing message.
 type partReader struct {
-	limit int // bytes of a payload
-	last  uint64
-	parts []byte // parts of a payload that is not whole yet
-	err   error  // what ended the reading
+	limit int    // maximum bytes of a payload
+	last  uint64 // number of the last message
+	parts []byte // the parts so far of a payload that is not complete
+	err   error  // the first error; it is final
 }
 
-// read takes the next message. whole says that payload is complete; else more of it is to come. Behind an error there
-// is nothing but the error: what came later would be put together with a hole in it.
+// read adds the next message. If the message completes a payload, read returns the payload and whole is true. After an
+// error read returns only that error, because a later payload could lack a part.
 func (r *partReader) read(m *nats.Msg) (payload []byte, whole bool, err error) {
 	if r.err == nil {
 		payload, whole, r.err = r.next(m)

@@ -7,9 +7,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestNothingComesBehindAMistake has a payload that is too big, or lacks a part, and goes on to its last part. The last
-// part must not make it whole.
-func TestNothingComesBehindAMistake(t *testing.T) {
+// TestPartReaderErrorsAreFinal reads a payload that is too big or lacks a part, to its last part. The last part must
+// not complete it.
+func TestPartReaderErrorsAreFinal(t *testing.T) {
 	t.Parallel()
 	part := func(seq uint64, more bool, n int) *nats.Msg {
 		return partMsg("s", "", seq, more, []byte(strings.Repeat("x", n)))

@@ -13,15 +13,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A client may not have a model's answer published where the client itself may not publish.
+// A server publishes answers only to inboxes: a client must not make it publish where the client itself may not.
 func TestServedModelsAnswerInboxesOnly(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
-	says := func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+	model := func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
 		say(done("said"))
 		return nil
 	}
-	serveModels(t, conn, modelFunc(says), models.ServerOptions{})
+	serveModels(t, conn, modelFunc(model), models.ServerOptions{})
 	victim, err := conn.NATS().SubscribeSync("agent.>")
 	if err != nil {
 		t.Fatal(err)
@@ -48,15 +48,15 @@ func TestServedModelsAnswerInboxesOnly(t *testing.T) {
 			t.Errorf("answered at %s: %q", m.Subject, m.Data)
 		}
 	}
-	for _, sub := range []*nats.Subscription{victim, own} { // closing the connection would wait for what nobody reads
+	for _, sub := range []*nats.Subscription{victim, own} { // else closing the connection waits for pending messages
 		if err := sub.Unsubscribe(); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// TestAMessageOfManyValuesIsNotDecoded has one who serves models, and says little that would take much memory.
-func TestAMessageOfManyValuesIsNotDecoded(t *testing.T) {
+// TestFrameOfManyValuesIsNotDecoded has a server whose frame is small but would take much memory when decoded.
+func TestFrameOfManyValuesIsNotDecoded(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
 	rogue, asker := bustest.Connect(t, server), bustest.Connect(t, server)
@@ -79,7 +79,7 @@ func TestAMessageOfManyValuesIsNotDecoded(t *testing.T) {
 	if err := rogue.NATS().Flush(); err != nil {
 		t.Fatal(err)
 	}
-	events, last := asked(t, models.NewClient(asker, models.ClientOptions{}), wholeRequest("hi"))
+	events, last := stream(t, models.NewClient(asker, models.ClientOptions{}), wholeRequest("hi"))
 	if code := events[len(events)-1].FailureCode; code != schemas.FailureTooLarge || len(last.Content) != 0 {
 		t.Errorf("%s with %d blocks, want too_large", code, len(last.Content))
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// modelFunc is a model that says what it likes.
+// modelFunc is a model that streams the events for which it calls say.
 type modelFunc func(ctx context.Context, req schemas.ModelRequest, say func(schemas.StreamEvent) bool) error
 
 func (f modelFunc) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
@@ -45,7 +45,7 @@ func serveModels(t testing.TB, c *bus.Conn, m models.Model, o models.ServerOptio
 	select {
 	case <-s.Ready():
 	case <-bustest.Deadline(t).Done():
-		t.Fatal("the models are not served")
+		t.Fatal("the server did not become ready")
 	}
 	return stop
 }
@@ -54,7 +54,7 @@ func onBus(id string) schemas.ModelRef {
 	return schemas.ModelRef{API: models.Provider, Provider: models.Provider, ID: id}
 }
 
-// reply is a vendor's message of one text.
+// reply returns a vendor's message with one text.
 func reply(text string, reason schemas.StopReason) *schemas.AssistantMessage {
 	m := &schemas.AssistantMessage{API: "api", Provider: "vendor", Model: "m", StopReason: reason,
 		Content: schemas.Contents{}}
@@ -76,8 +76,8 @@ func done(text string) schemas.StreamEvent {
 	return schemas.StreamEvent{Type: schemas.StreamDone, Reason: schemas.StopStop, Message: reply(text, schemas.StopStop)}
 }
 
-// asked is what comes of a call: all its events, of which the last is terminal.
-func asked(t *testing.T, c *models.Client, req schemas.ModelRequest) (events []schemas.StreamEvent,
+// stream calls the model and returns all events, and the message of the last one, which is terminal.
+func stream(t *testing.T, c *models.Client, req schemas.ModelRequest) (events []schemas.StreamEvent,
 	last *schemas.AssistantMessage) {
 	t.Helper()
 	for e, err := range c.Stream(bustest.Deadline(t), req) {
@@ -92,7 +92,7 @@ func asked(t *testing.T, c *models.Client, req schemas.ModelRequest) (events []s
 	return events, events[len(events)-1].Message
 }
 
-// wantFailure wants a reply that failed with these words.
+// wantFailure checks that a reply failed with an error message that contains words.
 func wantFailure(t *testing.T, m *schemas.AssistantMessage, words string) {
 	t.Helper()
 	if m.StopReason != schemas.StopError || !strings.Contains(m.ErrorMessage, words) {
@@ -100,8 +100,8 @@ func wantFailure(t *testing.T, m *schemas.AssistantMessage, words string) {
 	}
 }
 
-// rawServer answers model requests message by message, as a server in another language would. It returns once requests
-// are taken.
+// rawServer answers model requests message by message, as a server in another language would. It returns once it is
+// subscribed.
 func rawServer(t *testing.T, c *bus.Conn, answer func(say func(seq int, frame string))) {
 	t.Helper()
 	nc := c.NATS()

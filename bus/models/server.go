@@ -15,41 +15,41 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// DefaultConcurrency is how many model calls are served at once unless said otherwise.
+// DefaultConcurrency is the default of ServerOptions.Concurrency.
 const DefaultConcurrency = 256
 
 const (
-	modelBacklog   = 1024             // requests that came and were not looked at yet
-	modelFlush     = time.Second      // to learn of the last of them
-	modelSubscribe = 10 * time.Second // for the subscription to be known to the NATS server
+	requestBacklog   = 1024             // requests that were received and wait for Run
+	drainTimeout     = time.Second      // to receive the last request after the subscription has ended
+	subscribeTimeout = 10 * time.Second // for the NATS server to process the subscriptions
 )
 
-// ServerOptions configures [NewServer]. Model is needed.
+// ServerOptions configures [NewServer]. Model is required.
 type ServerOptions struct {
 	Model       Model
-	Concurrency int           // calls at once, others are refused; 0 is DefaultConcurrency
-	StopTimeout time.Duration // what calls under way get when Run is to end; 0 is ten seconds
-	Heartbeat   time.Duration // longest without a message to a caller; 0 is a second
-	MaxBytes    int           // of a request; 0 is 64 MiB
-	MaxTotal    int           // bytes of the requests of all calls at work; 0 is 256 MiB
+	Concurrency int           // calls at once; further calls are refused; 0 means DefaultConcurrency
+	StopTimeout time.Duration // how long running calls may continue after the context of Run has ended; 0 means 10 s
+	Heartbeat   time.Duration // maximum time between two messages to a caller; 0 means 1 s
+	MaxBytes    int           // maximum bytes of a request; 0 means 64 MiB
+	MaxTotal    int           // maximum bytes of the requests of all running calls; 0 means 256 MiB
 	Logger      *slog.Logger  // nil discards
 }
 
-// Server answers the model calls of [Client]s. Any number share them, in as many processes. It sends what its
-// model says and nothing else: no key leaves the process.
+// Server answers the model calls of [Client]s. Any number of servers, in any number of processes, share the calls. It
+// sends only the events of its model: no API key leaves the process.
 type Server struct {
 	conn     *bus.Conn
 	o        ServerOptions
 	slots    chan struct{}
 	calls    sync.WaitGroup
 	ready    chan struct{}
-	requests total
+	requests quota
 
 	mu      sync.Mutex
-	serving map[string]*servedCall // by their ids
+	serving map[string]*serverCall // running calls, by id
 }
 
-// NewServer returns a server on c, which stays the caller's and has to outlive it.
+// NewServer returns a server on c. The caller owns c and must not close it before Run returns.
 func NewServer(c *bus.Conn, o ServerOptions) *Server {
 	if o.Concurrency == 0 {
 		o.Concurrency = DefaultConcurrency
@@ -58,35 +58,37 @@ func NewServer(c *bus.Conn, o ServerOptions) *Server {
 		o.StopTimeout = 10 * time.Second
 	}
 	if o.Heartbeat == 0 {
-		o.Heartbeat = modelHeartbeat
+		o.Heartbeat = defaultHeartbeat
 	}
 	if o.MaxBytes == 0 {
-		o.MaxBytes = maxModelBytes
+		o.MaxBytes = defaultMaxBytes
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	o.MaxTotal = cmp.Or(o.MaxTotal, maxTotal)
+	o.MaxTotal = cmp.Or(o.MaxTotal, defaultMaxTotal)
 	return &Server{conn: c, o: o, slots: make(chan struct{}, o.Concurrency), ready: make(chan struct{}),
-		requests: total{limit: o.MaxTotal}, serving: map[string]*servedCall{}}
+		requests: quota{limit: o.MaxTotal}, serving: map[string]*serverCall{}}
 }
 
-// Ready is closed once calls are taken.
+// Ready returns a channel that is closed once the server receives calls.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Run serves until ctx ends. Then it takes no more calls, and those under way have StopTimeout to end; what is left is
-// cut off with an error after which asking again may help. It is called once.
+// Run serves calls until ctx ends. Then it accepts no more calls and waits for the running ones. After StopTimeout it
+// cancels those that still run; they end with an error with which the caller may retry. It returns an error only if it
+// could not subscribe. Run may be called once.
 func (s *Server) Run(ctx context.Context) error {
-	// One subscription for all calls: every new one has the NATS server look all its subjects up anew.
+	// All calls share one subscription, because each new subscription makes the NATS server look up the subscribers of
+	// all its subjects again.
 	control, err := s.conn.NATS().Subscribe(s.conn.Subjects().ModelCall("*"), s.route)
 	if err != nil {
 		return fmt.Errorf("models: serve models: %w", err)
 	}
 	defer func() { _ = control.Unsubscribe() }()
-	requests := make(chan *nats.Msg, modelBacklog)
-	sub, err := s.conn.NATS().ChanQueueSubscribe(s.conn.Subjects().ModelRequest(), modelQueue, requests)
+	requests := make(chan *nats.Msg, requestBacklog)
+	sub, err := s.conn.NATS().ChanQueueSubscribe(s.conn.Subjects().ModelRequest(), queueGroup, requests)
 	if err != nil {
 		return fmt.Errorf("models: serve models: %w", err)
 	}
-	if err := s.conn.NATS().FlushTimeout(modelSubscribe); err != nil {
+	if err := s.conn.NATS().FlushTimeout(subscribeTimeout); err != nil {
 		return errors.Join(fmt.Errorf("models: serve models: %w", err), sub.Unsubscribe())
 	}
 	close(s.ready)
@@ -95,18 +97,18 @@ func (s *Server) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
 		case m := <-requests:
-			s.take(work, m)
+			s.accept(work, m)
 		case <-ctx.Done():
 		}
 	}
-	s.refuseRest(sub, requests)
-	cut := time.AfterFunc(s.o.StopTimeout, func() { kill(errModelsStop) })
-	defer cut.Stop()
+	s.refusePending(sub, requests)
+	stopTimer := time.AfterFunc(s.o.StopTimeout, func() { kill(errServerStopping) })
+	defer stopTimer.Stop()
 	s.calls.Wait()
 	return nil
 }
 
-// route gives a message to the call that it is about, if this server serves it.
+// route passes a message to its call, if this server has the call.
 func (s *Server) route(m *nats.Msg) {
 	s.mu.Lock()
 	call := s.serving[m.Subject[len(s.conn.Subjects().ModelCall("")):]]
@@ -116,8 +118,8 @@ func (s *Server) route(m *nats.Msg) {
 	}
 }
 
-// enter has a call get its messages until leave is called.
-func (s *Server) enter(c *servedCall) (leave func()) {
+// register makes route pass messages to a call until unregister is called.
+func (s *Server) register(c *serverCall) (unregister func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serving[c.id] = c
@@ -128,9 +130,10 @@ func (s *Server) enter(c *servedCall) (leave func()) {
 	}
 }
 
-// take begins a call, or refuses it: others may have room. A call whose answer is to go anywhere but to a client's
-// inbox is dropped: a client must not have this process publish where the client itself may not.
-func (s *Server) take(ctx context.Context, m *nats.Msg) {
+// accept starts a call, or refuses it if all slots are in use, so that the caller may try another server. It drops a
+// call whose reply subject is not a client's inbox: a client must not make this process publish where the client itself
+// may not.
+func (s *Server) accept(ctx context.Context, m *nats.Msg) {
 	if !schemas.MayAnswer(m.Reply) {
 		s.o.Logger.Warn("model call dropped: its reply subject is no inbox", "reply", fmt.Sprintf("%.100q", m.Reply))
 		return
@@ -138,27 +141,30 @@ func (s *Server) take(ctx context.Context, m *nats.Msg) {
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		newServedCall(s, m).refuse(ctx, errModelsFull)
+		newServerCall(s, m).refuse(ctx, errServerFull)
 		return
 	}
 	s.calls.Go(func() {
 		defer func() { <-s.slots }()
-		newServedCall(s, m).run(ctx)
+		newServerCall(s, m).run(ctx)
 	})
 }
 
-// refuseRest ends the subscription, and answers the requests that had already come. It drains: the NATS server sends
-// new requests to others from then on, and what it had sent here before stays in the channel until somebody takes it.
-func (s *Server) refuseRest(sub *nats.Subscription, requests <-chan *nats.Msg) {
+// refusePending ends the subscription and refuses the requests that this process has received already. It drains the
+// subscription: the NATS server sends new requests to other servers, and the channel keeps the requests that were sent
+// to this one before.
+func (s *Server) refusePending(sub *nats.Subscription, requests <-chan *nats.Msg) {
 	if err := sub.Drain(); err != nil {
-		return // the connection is closed: nobody can be answered
+		return // the connection is closed: no answer can be sent
 	}
-	_ = s.conn.NATS().FlushTimeout(modelFlush) // behind its answer nothing comes; without one the callers have lost us too
+	// No request arrives after the answer of the NATS server. Without an answer the connection is lost, and callers
+	// detect that by themselves.
+	_ = s.conn.NATS().FlushTimeout(drainTimeout)
 	for {
 		select {
 		case m := <-requests:
 			if schemas.MayAnswer(m.Reply) {
-				newServedCall(s, m).refuse(context.Background(), errModelsStop)
+				newServerCall(s, m).refuse(context.Background(), errServerStopping)
 			}
 		default:
 			return

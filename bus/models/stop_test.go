@@ -15,19 +15,19 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A line is between a client and the NATS server. It passes on what both say, and can hold back what the server does.
+// A line is a TCP proxy between a client and the NATS server. It can hold back the data that the server sends.
 type line struct {
 	listener net.Listener
 
 	mu       sync.Mutex
 	moved    *sync.Cond
 	held     bool
-	toClient bytes.Buffer // what the server has sent since the line was paused, and has not been passed on
-	toServer bytes.Buffer // all that the client has said
+	toClient bytes.Buffer // data from the server since hold(true)
+	toServer bytes.Buffer // all data from the client
 	conns    []net.Conn
 }
 
-// newLine returns a line to the server, for the length of the test.
+// newLine returns a line to the server. It is closed when the test ends.
 func newLine(t *testing.T, server *embedded.Server) *line {
 	t.Helper()
 	l := new(line)
@@ -69,16 +69,16 @@ func newLine(t *testing.T, server *embedded.Server) *line {
 	return l
 }
 
-// pass copies, and records what it copies. What goes to the client waits while the line is paused.
-func (l *line) pass(from, to net.Conn, note *bytes.Buffer) {
+// pass copies data and records it. While the line is held, data to the client waits.
+func (l *line) pass(from, to net.Conn, record *bytes.Buffer) {
 	defer func() { _ = to.Close() }()
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
 		l.mu.Lock()
-		note.Write(buffer[:n])
+		record.Write(buffer[:n])
 		l.moved.Broadcast()
-		for l.held && note == &l.toClient {
+		for l.held && record == &l.toClient {
 			l.moved.Wait()
 		}
 		l.mu.Unlock()
@@ -98,19 +98,19 @@ func (l *line) hold(held bool) {
 	l.moved.Broadcast()
 }
 
-// said waits until one side has said the words.
-func (l *line) said(t *testing.T, who *bytes.Buffer, words string) {
+// waitFor waits until words are in a record of the line.
+func (l *line) waitFor(t *testing.T, record *bytes.Buffer, words string) {
 	t.Helper()
 	bustest.Eventually(t, words+" goes over the line", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return strings.Contains(who.String(), words)
+		return strings.Contains(record.String(), words)
 	})
 }
 
-// TestARequestThatMeetsAServerThatStops is on its way to a server when that stops. It is answered at once: its caller
-// waits for idle no sooner than in an hour.
-func TestARequestThatMeetsAServerThatStops(t *testing.T) {
+// TestStoppingServerRefusesRequestOnItsWay stops a server while a request is on its way to it. The server refuses the
+// request: the idle timeout of the caller is an hour.
+func TestStoppingServerRefusesRequestOnItsWay(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t)
 	l := newLine(t, server)
@@ -126,13 +126,13 @@ func TestARequestThatMeetsAServerThatStops(t *testing.T) {
 	l.hold(true)
 	answer := make(chan *schemas.AssistantMessage, 1)
 	go func() {
-		_, last := asked(t, client, wholeRequest("hi"))
+		_, last := stream(t, client, wholeRequest("hi"))
 		answer <- last
 	}()
-	l.said(t, &l.toClient, "agent.model.request")
+	l.waitFor(t, &l.toClient, "agent.model.request")
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); stop() }()
-	l.said(t, &l.toServer, "UNSUB")
+	l.waitFor(t, &l.toServer, "UNSUB")
 	l.hold(false)
 	wantFailure(t, <-answer, "connection lost: the runner that serves the model stops")
 	await(t, "the server stops", stopped)

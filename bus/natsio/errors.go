@@ -9,13 +9,21 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Passing reports whether an error is of a kind that goes away when the server is back.
-func Passing(err error) bool {
-	return IsAny(err, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
-		nats.ErrConnectionReconnecting, nats.ErrStaleConnection, jetstream.ErrNoStreamResponse, context.DeadlineExceeded)
+// TooMany reports whether a server has refused a message because too many messages of the stream wait to be stored, for
+// example because a client floods it.
+func TooMany(err error) bool {
+	const code = 10167
+	return HasCode(err, code)
 }
 
-// IsAny reports whether an error is one of several, as [errors.Is] does.
+// Passing reports whether an error is transient: it goes away when the server is back or less busy.
+func Passing(err error) bool {
+	return TooMany(err) || IsAny(err, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded,
+		nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrStaleConnection, jetstream.ErrNoStreamResponse,
+		context.DeadlineExceeded)
+}
+
+// IsAny reports whether [errors.Is] is true of an error and any of the targets.
 func IsAny(err error, targets ...error) bool {
 	for _, target := range targets {
 		if errors.Is(err, target) {
@@ -25,14 +33,14 @@ func IsAny(err error, targets ...error) bool {
 	return false
 }
 
-// HasCode reports whether an error is an answer of the server with one of these codes.
+// HasCode reports whether an error is a [jetstream.APIError] with one of these codes.
 func HasCode(err error, codes ...jetstream.ErrorCode) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && slices.Contains(codes, api.ErrorCode)
 }
 
-// Added returns the value that the server has added to a message's header: the last, since what is stored may have one
-// too. It is empty where there is none.
+// Added returns the value of a header that the server has added to a message, "" if there is none. That is the last
+// value, because the stored message may have that header too.
 func Added(header map[string][]string, key string) string {
 	if v := header[key]; len(v) > 0 {
 		return v[len(v)-1]
@@ -40,9 +48,25 @@ func Added(header map[string][]string, key string) string {
 	return ""
 }
 
-// NoConsumersLeft reports whether an error says that a stream has as many consumers as it may have.
+// NoConsumersLeft reports whether a consumer was refused because the stream has as many as it may have.
 func NoConsumersLeft(err error) bool {
 	const code = 10026
 	var old *nats.APIError // of the API that push consumers are made by
 	return HasCode(err, code) || errors.As(err, &old) && old.ErrorCode == code
+}
+
+// codeConflictInFlight is the code with which replicas refuse a message while another write of its subject is in
+// flight.
+const codeConflictInFlight jetstream.ErrorCode = 10164
+
+// NoRoom reports whether a stream has refused a message because of its limits.
+func NoRoom(err error) bool {
+	const code = 10077
+	return HasCode(err, code)
+}
+
+// Outdated reports whether a stream has refused a message because the last sequence of its subject is not the expected
+// one.
+func Outdated(err error) bool {
+	return HasCode(err, jetstream.JSErrCodeStreamWrongLastSequence, codeConflictInFlight)
 }

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"strings"
 
 	"github.com/nats-io/nats.go"
 )
 
-// NewInbox returns a subject for answers that nobody can guess. Those of the library ([nats.Conn.NewInbox]) count up:
-// who has seen one, because he was asked something, knows those beside it, and could have a server answer there.
+// NewInbox returns a reply subject that no other client can guess. Those of [nats.Conn.NewInbox] are sequential: a
+// client that has received a request knows the next ones, and could have a server answer there.
 func NewInbox(nc *nats.Conn) string { return InboxBelow(nc, rand.Text()) }
 
 // InboxBelow returns a subject below the inbox prefix of a connection.
@@ -19,11 +20,12 @@ func InboxBelow(nc *nats.Conn, tokens string) string {
 	return strings.TrimSuffix(prefix, ".") + "." + tokens
 }
 
-// Request asks those who listen at a subject, and returns the first answer, or [nats.ErrNoResponders]. It does so with
-// an inbox of its own ([NewInbox]): those of the connection's requests can be computed by who has seen some of them,
-// and other answers that the process waits for come to these.
+// Request sends a request to a subject and returns the first answer of a service, or [nats.ErrNoResponders]. Where a
+// stream stores the subject, the server acknowledges the request at the same inbox: an acknowledgement is no answer.
+// Request uses an inbox of its own ([NewInbox]): the inboxes of the connection's requests can be computed by a client
+// that has seen some of them.
 func Request(ctx context.Context, nc *nats.Conn, subject string, data []byte) (*nats.Msg, error) {
-	answers := make(chan *nats.Msg, 1) // the first counts
+	answers := make(chan *nats.Msg, 2) // an acknowledgement, and the answer that counts
 	sub, err := nc.ChanSubscribe(NewInbox(nc), answers)
 	if err != nil {
 		return nil, err
@@ -32,13 +34,26 @@ func Request(ctx context.Context, nc *nats.Conn, subject string, data []byte) (*
 	if err := nc.PublishRequest(subject, sub.Subject, data); err != nil {
 		return nil, err
 	}
-	select {
-	case m := <-answers:
-		if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
-			return nil, nats.ErrNoResponders
+	for {
+		select {
+		case m := <-answers:
+			switch {
+			case len(m.Data) == 0 && m.Header.Get("Status") == "503":
+				return nil, nats.ErrNoResponders
+			case !IsAck(m.Data):
+				return m, nil
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
-		return m, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
+}
+
+// IsAck reports whether a payload is what a server answers for a stream that has stored a message, or has refused to.
+func IsAck(data []byte) bool {
+	var ack struct {
+		Stream string  `json:"stream"`
+		Seq    *uint64 `json:"seq"`
+	}
+	return json.Unmarshal(data, &ack) == nil && ack.Stream != "" && ack.Seq != nil
 }

@@ -1,4 +1,5 @@
-// Package natsio is what several packages need that speak to NATS. It knows nothing of sessions and links no server.
+// Package natsio has helpers for packages that use NATS: requests and reads that other clients cannot spoof, scans
+// without a consumer, and classes of errors. It knows nothing of sessions and links no server.
 package natsio
 
 import (
@@ -11,20 +12,20 @@ import (
 )
 
 const (
-	// AwayTimeout bounds the wait for a server that is away. After it the session is given up, and the runner that
-	// takes it over reads what was stored.
+	// AwayTimeout bounds the wait for a server that is unavailable. After it the session is given up, and the runner
+	// that takes it over reads what was stored.
 	AwayTimeout = 10 * time.Second
-	// RetryWait is the time between two attempts to reach a server that is away.
+	// RetryWait is the time between two attempts to reach a server that is unavailable.
 	RetryWait = 100 * time.Millisecond
-	// HeaderRoom is left for headers in a message of the greatest size.
+	// HeaderRoom is reserved for headers in a message of the largest size.
 	HeaderRoom = 4 << 10
 )
 
-// UntilLeader has a message published again, until the context ends, while the stream has no leader: one that was
-// killed is replaced within ten seconds. Such an attempt is stored by nobody.
+// UntilLeader makes a publish retry, until its context ends, while the stream has no leader: a leader that was killed
+// is replaced within ten seconds. No server stores an attempt without a leader.
 func UntilLeader() jetstream.PublishOpt { return jetstream.WithRetryAttempts(math.MaxInt32) }
 
-// Wait waits for d and reports whether ctx was alive all the time.
+// Wait waits for d. It returns false as soon as ctx ends.
 func Wait(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -36,8 +37,8 @@ func Wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// TimeToLive reads the header of a message with a time to live as the server does: a duration or a number of seconds.
-// It is 0 for what has no end.
+// TimeToLive parses the TTL header of a message as the server does: a duration, or a number of seconds. It returns 0
+// for a message that does not expire.
 func TimeToLive(header string) time.Duration {
 	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second

@@ -14,34 +14,40 @@ import (
 const (
 	scanBatch = 256     // messages in one answer
 	scanBytes = 4 << 20 // of one answer
-	// scanTimeout bounds the wait for one answer: a server may not give one.
+	// scanTimeout bounds the wait for one answer.
 	scanTimeout = 5 * time.Second
 )
 
-// Stored is a message as a stream has it.
+// Stored is a message of a stream.
 type Stored struct {
 	Subject  string
 	Sequence uint64
 	Time     time.Time
 	Header   nats.Header // nil where Unreadable
 	Data     []byte
-	// Unreadable says that no library can read the header.
+	// Unreadable is true if the header could not be decoded.
 	Unreadable bool
 }
 
-// Scan gives take what a stream has from a sequence to another, the oldest first, until it returns an error. It asks
-// for the messages directly, without a consumer: so it sees also those that no consumer is given, which are statuses
-// and messages whose subjects have the character DEL, and needs none where a stream has as many as it may. It returns
-// where to go on. The stream has to allow direct gets.
+// Scan calls take with the messages of a stream from sequence from to sequence to, in order, until take returns an
+// error. It returns the sequence at which to continue. Scan uses direct gets, which the stream has to allow, and no
+// consumer: so it also reads messages that no consumer delivers (statuses, and messages whose subjects contain the
+// character DEL), and works if the stream has as many consumers as it may have.
 func Scan(ctx context.Context, js jetstream.JetStream, stream string, from, to uint64,
+	take func(Stored) error) (next uint64, err error) {
+	return ScanSubject(ctx, js, stream, ">", from, to, take)
+}
+
+// ScanSubject is like [Scan] for the messages on one subject, which may have wildcards.
+func ScanSubject(ctx context.Context, js jetstream.JetStream, stream, subject string, from, to uint64,
 	take func(Stored) error) (next uint64, err error) {
 	for next, more := from, true; ; {
 		if !more || next > to {
 			return next, nil
 		}
-		next, more, err = scanSome(ctx, js, stream, next, take)
+		next, more, err = scanSome(ctx, js, stream, subject, next, take)
 		if err == nil && !more {
-			next, more, err = scanOne(ctx, js, stream, next, take)
+			next, more, err = scanOne(ctx, js, stream, subject, next, take)
 		}
 		if err != nil {
 			return next, fmt.Errorf("scan %s from %d on: %w", stream, next, err)
@@ -49,19 +55,20 @@ func Scan(ctx context.Context, js jetstream.JetStream, stream string, from, to u
 	}
 }
 
-// scanSome gives one answer's worth of messages. It returns where to go on, and whether there was any.
-func scanSome(ctx context.Context, js jetstream.JetStream, stream string, from uint64,
+// scanSome scans the messages of one answer. It returns where to continue, and whether there were any.
+func scanSome(ctx context.Context, js jetstream.JetStream, stream, subject string, from uint64,
 	take func(Stored) error) (next uint64, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
 	defer cancel()
 	nc := js.Conn()
-	answers := make(chan *nats.Msg, scanBatch+1) // NextMsg of nats.go takes a status for an error
+	answers := make(chan *nats.Msg, scanBatch+1) // NextMsg of nats.go returns an error for a status
 	sub, err := nc.ChanSubscribe(NewInbox(nc), answers)
 	if err != nil {
 		return from, false, err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	request := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":">","batch":%d,"max_bytes":%d}`, from, scanBatch, scanBytes)
+	request := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%s,"batch":%d,"max_bytes":%d}`, from, quoted(subject), scanBatch,
+		scanBytes)
 	if err := nc.PublishRequest(APIPrefix(js)+"DIRECT.GET."+stream, sub.Subject, request); err != nil {
 		return from, false, err
 	}
@@ -86,7 +93,13 @@ func scanSome(ctx context.Context, js jetstream.JetStream, stream string, from u
 	}
 }
 
-// stripAdded takes out of a header what the server has added to the stored one: the last value of each.
+// quoted returns a subject in JSON.
+func quoted(subject string) []byte {
+	text, _ := json.Marshal(subject) // a text always encodes
+	return text
+}
+
+// stripAdded removes from a header what the server has added to the stored one: the last value of each.
 func stripAdded(header nats.Header) {
 	for _, name := range []string{jetstream.StreamHeader, jetstream.SubjectHeader, jetstream.SequenceHeader,
 		jetstream.TimeStampHeaer, jetstream.LastSequenceHeader, "Nats-Num-Pending"} {
@@ -98,40 +111,18 @@ func stripAdded(header nats.Header) {
 	}
 }
 
-// scanOne does the same for the next message, whose header no library may be able to read: a batch ends before it.
-func scanOne(ctx context.Context, js jetstream.JetStream, stream string, from uint64,
+// scanOne scans the next message by a request to the leader. A batch ends before a message whose header cannot be
+// decoded.
+func scanOne(ctx context.Context, js jetstream.JetStream, stream, subject string, from uint64,
 	take func(Stored) error) (next uint64, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
 	defer cancel()
-	got, err := Request(ctx, js.Conn(), APIPrefix(js)+"STREAM.MSG.GET."+stream,
-		fmt.Appendf(nil, `{"seq":%d,"next_by_subj":">"}`, from))
-	if err != nil {
+	s, ok, err := Get(ctx, js, stream, fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%s}`, from, quoted(subject)))
+	if err != nil || !ok {
 		return from, false, err
-	}
-	var answer struct {
-		Message *struct {
-			Subject string    `json:"subject"`
-			Seq     uint64    `json:"seq"`
-			Time    time.Time `json:"time"`
-			Header  []byte    `json:"hdrs"`
-			Data    []byte    `json:"data"`
-		} `json:"message"`
-	}
-	if err := json.Unmarshal(got.Data, &answer); err != nil {
-		return from, false, err
-	}
-	m := answer.Message
-	if m == nil {
-		return from, false, nil
-	}
-	s := Stored{Subject: m.Subject, Sequence: m.Seq, Time: m.Time, Data: m.Data}
-	if len(m.Header) > 0 {
-		if s.Header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
-			s.Header, s.Unreadable = nil, true
-		}
 	}
 	if err := take(s); err != nil {
 		return from, false, err
 	}
-	return m.Seq + 1, true, nil
+	return s.Sequence + 1, true, nil
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/loopbus/loopbus/bus/upgrade"
 )
 
-// Options configures [New]. Only Upstream is needed.
+// Options configures [New]. Only Upstream is required.
 type Options struct {
 	Upstream Upstream
-	// Origins are the names of hosts, besides the one that is asked, whose pages may open a WebSocket.
+	// Origins are host names, besides the requested one, whose pages may open a WebSocket.
 	Origins []string
-	// JWTCookie names a cookie with the JWT of a bearer user, which is made part of a CONNECT that has no credentials. A
-	// proxy in front that logs people in sets it, and scripts of the page need not see it. "" is none.
+	// JWTCookie names a cookie that contains the JWT of a bearer user. The bridge adds it to a CONNECT without
+	// credentials. A proxy that authenticates users sets it; scripts of the page need not see it. "" means none.
 	JWTCookie string
-	// MaxConnections at a time, default 256. One more is answered with status 503.
+	// MaxConnections limits concurrent connections, default 256. Further ones are answered with status 503.
 	MaxConnections int
-	// DialTimeout is for a server to answer, default 5 s; FirstTimeout for the client's first frame, default 10 s;
-	// WriteTimeout for each frame to be taken by the client, default 10 s, and for it to answer a ping, which is sent
+	// DialTimeout limits the server's answer, default 5 s; FirstTimeout the client's first frame, default 10 s;
+	// WriteTimeout the time for the client to accept each frame, default 10 s, and to answer a ping, which is sent
 	// every PingInterval, default 30 s.
 	DialTimeout, FirstTimeout, WriteTimeout, PingInterval time.Duration
 	// Logger logs connections at level debug; nil discards.
@@ -44,20 +44,20 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Bridge is a handler that takes WebSockets. A page of another host than the one that is asked is refused; that the
-// host is ours is for whoever mounts the bridge to check (package bus/web does).
+// Bridge is an HTTP handler that accepts WebSockets. It refuses pages from other hosts than the requested one; the
+// handler in front of it must check that the requested host is this site's (package bus/web does).
 type Bridge struct {
 	o       Options
 	slots   chan struct{}
 	origins []string
-	stop    chan struct{} // closed when all connections are to end
+	stop    chan struct{} // closed to end all connections
 
 	mu     sync.Mutex
 	closed bool
 	open   sync.WaitGroup
 }
 
-// New returns a bridge. The caller has to [Bridge.Close] it.
+// New returns a bridge. The caller must [Bridge.Close] it.
 func New(o Options) *Bridge {
 	o = o.withDefaults()
 	b := &Bridge{o: o, slots: make(chan struct{}, o.MaxConnections), stop: make(chan struct{})}
@@ -67,8 +67,8 @@ func New(o Options) *Bridge {
 	return b
 }
 
-// Close ends all connections, with the close code that says that the server goes away, and returns when they have
-// ended. It may be called more than once.
+// Close ends all connections with the close code for a server that goes away, and returns when they have ended. It
+// may be called more than once.
 func (b *Bridge) Close() {
 	b.mu.Lock()
 	if !b.closed {
@@ -79,7 +79,7 @@ func (b *Bridge) Close() {
 	b.open.Wait()
 }
 
-// AuthRequired asks a server whether it wants credentials of everybody.
+// AuthRequired reports whether the server requires credentials from every client.
 func (b *Bridge) AuthRequired(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.o.DialTimeout)
 	defer cancel()
@@ -90,7 +90,7 @@ func (b *Bridge) AuthRequired(ctx context.Context) (bool, error) {
 	return l.info.AuthRequired, l.Close()
 }
 
-// enter reports whether there is room for one more connection; leave has to be called when it ends.
+// enter reserves a connection; if it returns true, leave must be called when the connection ends.
 func (b *Bridge) enter() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,8 +111,8 @@ func (b *Bridge) leave() {
 	b.open.Done()
 }
 
-// ServeHTTP makes a WebSocket of the request and carries it until one side ends. A server that cannot be reached is
-// status 502.
+// ServeHTTP upgrades the request to a WebSocket and carries it until one side ends. If the server cannot be reached,
+// the status is 502.
 func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !b.enter() {
 		w.Header().Set("Retry-After", "5")
@@ -124,23 +124,23 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	server, err := b.o.Upstream.dial(dial)
 	cancelDial()
 	if err != nil {
-		b.o.Logger.Warn("no NATS server for a WebSocket", "err", err)
+		b.o.Logger.Warn("cannot connect a WebSocket to NATS", "err", err)
 		http.Error(w, "the NATS server cannot be reached", http.StatusBadGateway)
 		return
 	}
 	defer server.Close()
 	ws, end, err := upgrade.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: b.origins})
 	if err != nil {
-		b.o.Logger.Debug("no WebSocket", "err", err)
-		return // it has been answered
+		b.o.Logger.Debug("WebSocket upgrade failed", "err", err)
+		return // Accept has answered
 	}
 	defer end()
-	// What the server takes in one message, and what a client has gathered while it waited.
+	// Room for several messages of the largest size: a client may have buffered some while it waited.
 	ws.SetReadLimit(4*max(server.info.MaxPayload, 1<<20) + controlLine)
 	c := &carrier{o: b.o, ws: ws, end: end, server: server, jwt: cookie(r, b.o.JWTCookie)}
-	b.o.Logger.Debug("WebSocket to NATS begins", "remote", r.RemoteAddr)
+	b.o.Logger.Debug("WebSocket to NATS opened", "remote", r.RemoteAddr)
 	err = c.carry(b.stop)
-	b.o.Logger.Debug("WebSocket to NATS ends", "remote", r.RemoteAddr, "err", err)
+	b.o.Logger.Debug("WebSocket to NATS closed", "remote", r.RemoteAddr, "err", err)
 }
 
 func cookie(r *http.Request, name string) string {

@@ -14,30 +14,29 @@ import (
 	"github.com/coder/websocket"
 )
 
-// frame is how much of what the server says goes into one frame, unless a payload is at its end.
+// frame is the target size of a frame to the client.
 const frame = 32 << 10
 
-// closeTimeout is how long a client may take to answer that the connection ends.
+// closeTimeout limits how long a client may take to answer a close.
 const closeTimeout = 500 * time.Millisecond
 
 var (
-	errServerEnded = errors.New("the server has ended the connection")
-	errClientEnded = errors.New("the client has ended the connection")
-	errStopping    = errors.New("the bridge stops")
+	errServerEnded = errors.New("the server ended the connection")
+	errClientEnded = errors.New("the client ended the connection")
+	errStopping    = errors.New("the bridge is stopping")
 )
 
 // carrier carries one connection.
 type carrier struct {
 	o      Options
 	ws     *websocket.Conn
-	end    func() // closes the connection below
+	end    func() // closes the underlying connection
 	server *link
 	jwt    string
-	out    []byte // to the client, not yet sent
+	out    []byte // to the client, not sent yet
 }
 
-// carry returns when one side has ended, or stop is closed, and says which. The side that is still there gets the
-// reason.
+// carry returns when one side has ended, or stop is closed, with the reason. The other side receives the reason.
 func (c *carrier) carry(stop <-chan struct{}) (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -60,18 +59,18 @@ func (c *carrier) carry(stop <-chan struct{}) (err error) {
 	return err
 }
 
-// closeCode is the close code that the client gets.
+// closeCode returns the close code and reason for the client.
 func closeCode(err error) (websocket.StatusCode, string) {
 	switch {
 	case errors.Is(err, errStopping):
-		return websocket.StatusGoingAway, "the runner stops"
+		return websocket.StatusGoingAway, "the runner is stopping"
 	case errors.Is(err, errServerEnded):
-		return websocket.StatusNormalClosure, "the NATS server has ended the connection"
+		return websocket.StatusNormalClosure, "the NATS server ended the connection"
 	}
-	return websocket.StatusPolicyViolation, "the connection was not used as it should be"
+	return websocket.StatusPolicyViolation, "protocol error"
 }
 
-// toClient carries what the server says, line by line, and sends it when there is no more at the moment.
+// toClient carries the server's output line by line, and sends a frame when no more is buffered.
 func (c *carrier) toClient(ctx context.Context) error {
 	c.out = append(make([]byte, 0, frame), c.server.info.line...)
 	for {
@@ -93,7 +92,7 @@ func (c *carrier) toClient(ctx context.Context) error {
 	}
 }
 
-// line takes one line of the protocol, and the payload that follows it.
+// line processes one line of the protocol and the payload that follows it.
 func (c *carrier) line(ctx context.Context, line []byte) error {
 	switch {
 	case bytes.HasPrefix(line, []byte("INFO ")):
@@ -135,7 +134,7 @@ func (c *carrier) payload(ctx context.Context, n int) error {
 	return nil
 }
 
-// send sends what is gathered. A client that does not take it in time is disconnected.
+// send sends the buffered bytes. A client that does not accept them in time is disconnected.
 func (c *carrier) send(ctx context.Context) error {
 	one, cancel := context.WithTimeout(ctx, c.o.WriteTimeout)
 	defer cancel()
@@ -146,7 +145,7 @@ func (c *carrier) send(ctx context.Context) error {
 	return nil
 }
 
-// toServer carries what the client says. Its first frame is waited for no longer than FirstTimeout.
+// toServer carries the client's output. It waits for the first frame no longer than FirstTimeout.
 func (c *carrier) toServer(ctx context.Context) error {
 	first, cancel := context.WithTimeout(ctx, c.o.FirstTimeout)
 	err := c.frame(first, c.connect)
@@ -161,7 +160,7 @@ func (c *carrier) toServer(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", errClientEnded, err)
 }
 
-// frame reads one frame. The protocol comes in binary ones; text is taken too, since it is the same bytes.
+// frame reads one frame. NATS uses binary frames; text frames have the same bytes and are accepted too.
 func (c *carrier) frame(ctx context.Context, take func(io.Reader) error) error {
 	_, r, err := c.ws.Reader(ctx)
 	if err != nil {
@@ -170,7 +169,7 @@ func (c *carrier) frame(ctx context.Context, take func(io.Reader) error) error {
 	return take(r)
 }
 
-// connect carries the first frame, and gives the client's CONNECT the JWT of its cookie.
+// connect carries the first frame, and adds the JWT of the cookie to the client's CONNECT.
 func (c *carrier) connect(r io.Reader) error {
 	if c.jwt == "" {
 		_, err := io.Copy(c.server, r)
@@ -184,7 +183,7 @@ func (c *carrier) connect(r io.Reader) error {
 	var members map[string]json.RawMessage
 	data, ok := bytes.CutPrefix(line, []byte("CONNECT "))
 	if !ok || json.Unmarshal(data, &members) != nil {
-		return errors.New("the client's first line is no CONNECT")
+		return errors.New("the client's first line is not CONNECT")
 	}
 	for _, own := range []string{"user", "pass", "auth_token", "jwt", "nkey"} {
 		if v := string(members[own]); v != "" && v != `""` && v != "null" {
@@ -205,7 +204,7 @@ func (c *carrier) connect(r io.Reader) error {
 	return err
 }
 
-// ping finds out whether the client is still there.
+// ping checks regularly whether the client is still there.
 func (c *carrier) ping(ctx context.Context) error {
 	tick := time.NewTicker(c.o.PingInterval)
 	defer tick.Stop()

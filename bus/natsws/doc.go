@@ -1,16 +1,16 @@
-// Package natsws lets browsers speak NATS: a [Bridge] takes WebSockets and carries the bytes of the NATS protocol to a
-// server and back. It is for servers that have no WebSocket listener of their own, which is any server that a runner's
-// --nats names, and the one inside a runner. TLS to the server is the bridge's business: it makes the handshake and
-// hides it from the client, whose own connection is as safe as the HTTP it comes by.
+// Package natsws lets browsers speak NATS: a [Bridge] accepts WebSockets and carries the bytes of the NATS protocol
+// to a server and back. It is for servers without a WebSocket listener, such as any server named by a runner's
+// --nats, or a runner's embedded server. The bridge makes the TLS handshake with the server and hides it from the
+// client, whose own connection is as secure as the HTTP connection it uses.
 //
-// Each WebSocket is a connection of its own to the server, and authenticates by the client's own CONNECT: the bridge
-// has no credentials that it could lend, but for a client certificate where the server demands one
-// ([Upstream.CertFile]). So a client of a bridge may do what the server permits, and nothing else.
+// Each WebSocket has its own connection to the server, and authenticates with the client's own CONNECT. The bridge
+// has no credentials that it could lend, except a client certificate if the server requires one
+// ([Upstream.CertFile]). So a client may do exactly what the server permits.
 //
-// Of what the server says, INFO is changed: what is about TLS is taken out, and so are addresses of other servers,
-// which a browser could not use. Everything else passes as it is.
+// The bridge changes only INFO: it removes what concerns TLS, and the addresses of other servers, which a browser
+// cannot use. Everything else passes unchanged.
 //
-// Bounded are the number of connections, the size of a frame, the time of every write and of the first frame. A client
-// that does not read makes the server wait, which then ends the connection as that of a slow consumer; a client that
-// answers no ping is disconnected.
+// Limits apply to the number of connections, the size of a frame, and the time for every write and for the first
+// frame. A client that does not read makes the server wait, which then disconnects it as a slow consumer; a client
+// that does not answer a ping is disconnected.
 package natsws

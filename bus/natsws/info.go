@@ -5,21 +5,21 @@ import (
 	"fmt"
 )
 
-// info is what a server says of itself.
+// info is a server's INFO.
 type info struct {
 	TLSRequired  bool  `json:"tls_required"`
 	TLSAvailable bool  `json:"tls_available"`
 	AuthRequired bool  `json:"auth_required"`
 	MaxPayload   int64 `json:"max_payload"`
 
-	line []byte // INFO as the client gets it
+	line []byte // INFO as sent to the client
 }
 
-// hidden are the members of INFO that are about the bridge's own connection, and addresses that a browser cannot use.
+// hidden are the members of INFO that concern the bridge's own connection, and addresses that a browser cannot use.
 var hidden = []string{"tls_required", "tls_available", "tls_verify", "connect_urls", "ws_connect_urls", "ip",
 	"client_ip"}
 
-// parseInfo reads the JSON of an INFO.
+// parseInfo parses the JSON of an INFO.
 func parseInfo(data []byte) (i info, err error) {
 	var members map[string]json.RawMessage
 	if err = json.Unmarshal(data, &i); err == nil {

@@ -15,29 +15,29 @@ import (
 	"strings"
 )
 
-// controlLine is the longest line of the protocol that is read from a server: INFO with the addresses of a big cluster.
+// controlLine is the longest protocol line read from a server: INFO with the addresses of a large cluster.
 const controlLine = 64 << 10
 
-// InProcess is a NATS server of this process.
+// InProcess is a NATS server in this process.
 type InProcess interface {
 	InProcessConn() (net.Conn, error)
 }
 
-// Upstream is the server that a [Bridge] connects to: one of this process, or one of those that URL names, separated by
-// commas. Files are PEM; they are read at each connection, so that they may be renewed. Credentials in a URL are not
-// used.
+// Upstream is the server that a [Bridge] connects to: the one in this process, or the first of the comma-separated
+// URLs that can be reached. The PEM files are read for each connection, so that they can be renewed. Credentials in a
+// URL are ignored.
 type Upstream struct {
 	InProcess InProcess
 	URL       string
-	// CAFile has the authority to trust instead of the system's.
+	// CAFile has the certificate authority to trust instead of the system's.
 	CAFile string
-	// CertFile and KeyFile are shown to a server that asks for a certificate. A server that takes the certificate for the
-	// user (verify_and_map) takes every client of the bridge for it.
+	// CertFile and KeyFile are presented to a server that requests a certificate. A server that maps certificates to
+	// users (verify_and_map) treats every client of the bridge as that user.
 	CertFile string
 	KeyFile  string
 }
 
-// link is a connection to a server that has said its INFO.
+// link is a connection to a server that has sent its INFO.
 type link struct {
 	net.Conn
 	r    *bufio.Reader
@@ -70,10 +70,10 @@ func (u Upstream) dialOne(ctx context.Context, server string) (*link, error) {
 	}
 	at, err := url.Parse(server)
 	if err != nil {
-		return nil, errors.New("the URL of a NATS server is malformed") // its text may hold a password
+		return nil, errors.New("the URL of a NATS server is malformed") // do not quote it: it may contain a password
 	}
 	if at.Scheme != "nats" && at.Scheme != "tls" {
-		return nil, fmt.Errorf("NATS server %s: a bridge connects by nats:// or tls://, not by %s://", at.Host, at.Scheme)
+		return nil, fmt.Errorf("NATS server %s: a bridge supports nats:// and tls://, not %s://", at.Host, at.Scheme)
 	}
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "4222")))
 	if err != nil {
@@ -86,7 +86,7 @@ func (u Upstream) dialOne(ctx context.Context, server string) (*link, error) {
 	return l, nil
 }
 
-// greet reads the server's INFO and makes the handshake of TLS where one side wants it. It closes c if it fails.
+// greet reads the server's INFO and makes the TLS handshake if either side requires it. On failure it closes c.
 func (u Upstream) greet(ctx context.Context, c net.Conn, at *url.URL) (l *link, err error) {
 	unblock := context.AfterFunc(ctx, func() { c.Close() })
 	defer func() {
@@ -104,7 +104,7 @@ func (u Upstream) greet(ctx context.Context, c net.Conn, at *url.URL) (l *link, 
 	}
 	rest, ok := bytes.CutPrefix(line, []byte("INFO "))
 	if !ok {
-		return nil, errors.New("what answers there does not say INFO: it is no NATS server")
+		return nil, errors.New("not a NATS server: it did not send INFO")
 	}
 	said, err := parseInfo(rest)
 	if err != nil {
@@ -114,11 +114,11 @@ func (u Upstream) greet(ctx context.Context, c net.Conn, at *url.URL) (l *link, 
 	switch {
 	case !said.TLSRequired && !(said.TLSAvailable && wanted):
 		if wanted && u.InProcess == nil {
-			return nil, errors.New("the server offers no TLS")
+			return nil, errors.New("the server does not support TLS")
 		}
 		return &link{c, r, said}, nil
 	case r.Buffered() > 0:
-		return nil, errors.New("the server speaks before the handshake of TLS")
+		return nil, errors.New("the server sent data before the TLS handshake")
 	}
 	config, err := u.tls(at.Hostname())
 	if err != nil {
@@ -136,11 +136,11 @@ func (u Upstream) tls(name string) (*tls.Config, error) {
 	if u.CAFile != "" {
 		pem, err := os.ReadFile(u.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("authority to trust: %w", err)
+			return nil, fmt.Errorf("certificate authority: %w", err)
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("authority to trust: %s has no certificate", u.CAFile)
+			return nil, fmt.Errorf("certificate authority: %s contains no certificate", u.CAFile)
 		}
 	}
 	if u.CertFile != "" || u.KeyFile != "" {

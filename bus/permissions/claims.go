@@ -8,7 +8,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// claims is the part of a user's JWT that says what the user may do, version 2, as nsc shows it.
+// claims are the claims of a user JWT (version 2) that define permissions, as nsc shows them.
 type claims struct {
 	Name string     `json:"name"`
 	Sub  string     `json:"sub,omitempty"` // public nkey
@@ -33,11 +33,11 @@ type rules struct {
 
 type responses struct {
 	Max int           `json:"max"`
-	TTL time.Duration `json:"ttl"` // nanoseconds; 0 is the server's default
+	TTL time.Duration `json:"ttl"` // nanoseconds; 0 means the server's default
 }
 
-// Claims renders a user as the claims of a JWT, in JSON: what an account's key signs, or an auth callout returns. It
-// has no issuer and no times, which the signer adds.
+// Claims renders a user as the claims of a JWT, in JSON, for signing with an account key or returning from an auth
+// callout. The signer adds the issuer and the times.
 func Claims(subjects schemas.Subjects, u User) (string, error) {
 	g, err := u.Grant(subjects)
 	if err != nil {
@@ -46,7 +46,7 @@ func Claims(subjects schemas.Subjects, u User) (string, error) {
 	c := claims{Name: u.Name, Sub: u.NKey, NATS: userClaims{Pub: rules{g.Publish, g.DenyPublish},
 		Sub: rules{g.Subscribe, g.DenySubscribe}, Subs: -1, Data: -1, Payload: -1, Type: "user", Version: 2}}
 	for _, r := range []*rules{&c.NATS.Pub, &c.NATS.Sub} {
-		if len(r.Allow) == 0 { // none allowed would allow all
+		if len(r.Allow) == 0 { // an empty list would allow everything
 			r.Deny = []string{">"}
 		}
 	}
@@ -61,7 +61,7 @@ func Claims(subjects schemas.Subjects, u User) (string, error) {
 	return b.String(), err
 }
 
-// NSC renders a user as a command of nsc, which makes and signs the user. A comment says what [Users] says.
+// NSC renders a user as an nsc command that creates the user. It contains the same comment as [Users].
 func NSC(subjects schemas.Subjects, u User) (string, error) {
 	g, err := u.Grant(subjects)
 	if err != nil {

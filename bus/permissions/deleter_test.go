@@ -31,18 +31,17 @@ func TestWhoMayDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := serve(t, config)
-	connect := func(user string) (*bus.Conn, *eventstore.Store) {
+	connect := func(user string, o eventstore.Options) (*bus.Conn, *eventstore.Store) {
 		t.Helper()
 		c := bustest.Dial(t, bus.ConnOptions{URL: "nats://" + user + ":" + user + "@" + addr,
 			Dial: dial.Settings{InboxPrefix: "_INBOX_" + user}})
-		s, err := eventstore.New(c.Events(), eventstore.Options{OutcomeTimeout: 200 * time.Millisecond,
-			AppendTimeout: 100 * time.Millisecond})
+		s, err := eventstore.New(c.Events(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c, s
 	}
-	admin, store := connect("admin")
+	admin, store := connect("admin", eventstore.Options{})
 	bustest.Setup(t, admin, streams.Options{})
 	log, err := store.Open(bustest.Deadline(t), "s1")
 	if err != nil {
@@ -72,7 +71,8 @@ func TestWhoMayDelete(t *testing.T) {
 		if name == permissions.Deleter || name == permissions.Runner || name == permissions.KeylessRunner {
 			continue
 		}
-		c, own := connect(string(name))
+		c, own := connect(string(name),
+			eventstore.Options{OutcomeTimeout: 200 * time.Millisecond, AppendTimeout: 100 * time.Millisecond})
 		others.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -84,7 +84,7 @@ func TestWhoMayDelete(t *testing.T) {
 	}
 	others.Wait()
 	var file bytes.Buffer
-	c, own := connect(string(permissions.Deleter))
+	c, own := connect(string(permissions.Deleter), eventstore.Options{})
 	if _, err := archive.Write(bustest.Deadline(t), own, "s1", &file); err != nil {
 		t.Error(err)
 	}

@@ -1,12 +1,13 @@
-// Package permissions says what each role of a deployment may publish and subscribe to, and renders it as configuration
-// of a NATS server: users of one account, or accounts of their own for untrusted roles. It is data and text: it
-// connects to nothing and links no server.
+// Package permissions defines what each role of a deployment may publish and subscribe to, and renders it as
+// configuration of a NATS server: as users of one account, or as separate accounts for untrusted roles. It makes no
+// connection and links no server.
 //
 // # One account or several
 //
-// In one account, permissions are checked on the subject of a publish and not on its reply: a client can have the
-// server answer anywhere in the account, and so delete its streams (docs/security.md). The roles that can are marked
-// as trusted. An account of its own closes that: what it is given are imports, one for each subject, and a reply stays
-// in the account it came from. Roles that make consumers of JetStream are not offered as accounts: a consumer delivers
-// wherever its maker says, in the account of the streams.
+// Within one account, NATS checks permissions against the subject of a publish and not against its reply subject. So
+// a client can direct an answer of the server to any subject of the account, and thereby delete streams
+// (docs/security.md). The roles that can do this are marked as trusted. A separate account prevents it: its
+// permissions are imports, one per subject, and replies stay in the account of the request. Roles that create
+// JetStream consumers cannot be rendered as accounts, because a consumer delivers, in the account of the streams, to
+// any subject that its creator chooses.
 package permissions

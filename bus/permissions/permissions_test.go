@@ -277,13 +277,13 @@ func TestWhatAGrantNeeds(t *testing.T) {
 	}
 }
 
-// What cannot be rendered is said, with the reason.
-func TestWhatCannotBeRendered(t *testing.T) {
+// The error says why a user cannot be rendered.
+func TestRenderingErrors(t *testing.T) {
 	t.Parallel()
 	for want, u := range map[string]permissions.User{
 		"makes consumers":       {Name: "w", Roles: []permissions.Name{permissions.Viewer}, Session: "s1"},
 		"answers requests":      {Name: "h", Roles: []permissions.Name{permissions.Hook}, Hook: "input.policy"},
-		"there is no role":      {Name: "w", Roles: []permissions.Name{"king"}},
+		"unknown role":          {Name: "w", Roles: []permissions.Name{"king"}},
 		"session id":            {Name: "w", Roles: []permissions.Name{permissions.Sender}, Session: "s.>"},
 		"user \"a b\" is not 1": {Name: "a b"},
 	} {

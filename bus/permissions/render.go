@@ -3,17 +3,18 @@ package permissions
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Core is the account of the streams, the runners and whoever else is trusted, where there are several accounts.
+// Core is the account of the streams, the runners and other trusted users, if there are several accounts.
 const Core = "LOOPBUS"
 
-// Users renders users of one account: the block authorization of a server's configuration. trusted are users who may do
-// everything; of them only name and password count. A comment names the users who can delete every stream ([Role]).
+// Users renders users of one account: the authorization block of a server's configuration. trusted are users without
+// restrictions; only their name and password count. A comment names the users who can delete every stream ([Role]).
 func Users(subjects schemas.Subjects, trusted, users []User) (string, error) {
 	var b strings.Builder
 	b.WriteString("authorization {\n  users: [\n")
@@ -34,7 +35,7 @@ func Users(subjects schemas.Subjects, trusted, users []User) (string, error) {
 	return b.String(), nil
 }
 
-// warning says of a user of the account of the streams what permissions do not keep it from.
+// warning describes what permissions do not prevent for a user in the account of the streams.
 func warning(u User, roles []Name) string {
 	return fmt.Sprintf("%s can delete every stream, as %s: permissions do not cover replies (docs/security.md)", u.Name,
 		joinNames(roles))
@@ -48,7 +49,7 @@ func joinNames(roles []Name) string {
 	return strings.Join(text, ", ")
 }
 
-// credentials are how a configuration says who a user is.
+// credentials renders how the user authenticates.
 func (u User) credentials() string {
 	switch {
 	case u.NKey != "":
@@ -59,7 +60,7 @@ func (u User) credentials() string {
 	return "user: " + quote(u.Name) + ", password: $" + u.passwordVariable()
 }
 
-// config is the grant as the permissions of a user in a configuration.
+// config renders the grant as the permissions of a user.
 func (g Grant) config() string {
 	text := "      publish: " + allowed(g.Publish, g.DenyPublish) + "\n" +
 		"      subscribe: " + allowed(g.Subscribe, g.DenySubscribe) + "\n"
@@ -69,7 +70,7 @@ func (g Grant) config() string {
 	return text
 }
 
-// allowed allows and denies subjects. None allowed would allow all.
+// allowed renders allowed and denied subjects. An empty list would allow everything.
 func allowed(allow, deny []string) string {
 	switch {
 	case len(allow) == 0:
@@ -80,9 +81,9 @@ func allowed(allow, deny []string) string {
 	return "{ allow: " + list(allow) + ", deny: " + list(deny) + " }"
 }
 
-// Accounts renders an account for each user, who gets what it may do as imports from the account [Core], in which the
-// streams, the runners and the trusted users are. Roles that are not importable are an error. The account's export is
-// for these accounts only.
+// Accounts renders a separate account for each user. It imports what the user may do from the account [Core], which
+// has the streams, the runners and the trusted users. A role that cannot be imported is an error. The exports of Core
+// are for these accounts only.
 func Accounts(subjects schemas.Subjects, trusted, users []User) (string, error) {
 	var core, others strings.Builder
 	for _, u := range users {
@@ -99,7 +100,7 @@ func Accounts(subjects schemas.Subjects, trusted, users []User) (string, error) 
 				quote(account(u)))
 			as := ""
 			if own, ok := strings.CutPrefix(s, "$JS.API."); ok && strings.Contains(own, ".INFO.") {
-				// To such a request the server answers, too, that the account has no JetStream.
+				// For the unmapped subject, the server would also answer that this account has no JetStream.
 				own = Core + ".API." + own
 				as = ", to: " + quote(own)
 				mappings = append(mappings, fmt.Sprintf("      %s: %s\n", quote(s), quote(own)))
@@ -108,8 +109,8 @@ func Accounts(subjects schemas.Subjects, trusted, users []User) (string, error) 
 				as))
 		}
 		for _, s := range g.Subscribe {
-			if s == inboxOf(u.Name, ">") {
-				continue // in its own account
+			if s == inboxOf(u.Name, ">") && !u.wantsOutcomes() {
+				continue // replies arrive in its own account
 			}
 			fmt.Fprintf(&core, "      { stream: %s, accounts: [%s] }\n", quote(s), quote(account(u)))
 			imports = append(imports, fmt.Sprintf("      { stream: { account: %s, subject: %s } }\n", quote(Core), quote(s)))
@@ -130,29 +131,37 @@ func Accounts(subjects schemas.Subjects, trusted, users []User) (string, error) 
 	return b.String(), nil
 }
 
-// answers says how many answers to a request at a subject pass to the account that has asked, and how long a server
-// remembers one that gets none: it remembers each, and somebody may ask as fast as the network carries.
+// answers renders how many answers to a request pass to the requesting account, and how long the server remembers a
+// request without an answer. It remembers every request, and a client may send them as fast as the network allows.
 func answers(subjects schemas.Subjects, subject string) string {
 	switch {
-	case strings.Contains(subject, ".CONSUMER.MSG.NEXT."): // libraries wait 30 s for a message, for several at a time
+	case strings.Contains(subject, ".CONSUMER.MSG.NEXT."): // clients pull several messages at once and wait up to 30 s
 		return `response: stream, response_threshold: "40s"`
-	case subject == subjects.ModelRequest(): // a message each second, or the call is lost
+	case subject == subjects.ModelRequest(): // at least one message per second
 		return `response: stream, response_threshold: "10s"`
-	case subject == subjects.ModelCall("*") || subject == subjects.LiveUpdate("*"): // nobody answers
+	case subject == subjects.ModelCall("*") || subject == subjects.LiveUpdate("*"): // never answered
 		return `response: singleton, response_threshold: "1s"`
 	}
 	return `response: singleton, response_threshold: "15s"` // services of loopbus answer within 10 s
 }
 
-// account is the name of a user's account.
+// account returns the name of a user's account.
 func account(u User) string { return Core + "_" + u.Name }
+
+// wantsOutcomes reports whether runners send outcomes to the user's inbox.
+func (u User) wantsOutcomes() bool {
+	return slices.ContainsFunc(u.Roles, func(name Name) bool {
+		r, ok := find(name)
+		return ok && r.Outcomes
+	})
+}
 
 func importable(u User) error {
 	var errs []error
 	for _, name := range u.Roles {
 		if r, ok := find(name); ok && !r.OwnAccount() {
 			errs = append(errs, fmt.Errorf("permissions: user %s: the role %s makes consumers or answers requests, which "+
-				"takes a user of the account of the streams", u.Name, name))
+				"needs a user of the account of the streams", u.Name, name))
 		}
 	}
 	return errors.Join(errs...)

@@ -94,6 +94,13 @@ func (a *attacked) attack(u permissions.User, victim string) {
 	if !slices.Contains(u.Roles, permissions.Worker) {
 		return
 	}
+	for i := range 20 { // what was asked for above takes some
+		_, err := a.conn.JetStream().Publish(bustest.Deadline(a.t), fmt.Sprintf("agent.tool.bash.%s.c%d", u.Name, i),
+			[]byte("{}"))
+		if err != nil {
+			a.t.Fatal(err)
+		}
+	}
 	in := nc.NewRespInbox()
 	calls, err := nc.SubscribeSync(in)
 	if err == nil {
@@ -102,9 +109,11 @@ func (a *attacked) attack(u permissions.User, victim string) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	if call, err := calls.NextMsgWithContext(bustest.Deadline(a.t)); err == nil && call.Reply != "" {
-		send(call.Reply, "+ACK")
+	call, err := calls.NextMsgWithContext(bustest.Deadline(a.t))
+	if err != nil || call.Reply == "" {
+		a.t.Fatalf("no call comes: %+v, %v", call, err)
 	}
+	send(call.Reply, "+ACK")
 }
 
 // creates returns what a role that may create consumers by a subject may have them read.

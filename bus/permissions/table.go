@@ -7,7 +7,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Table renders the roles as a table in Markdown, for the prefix agent, the session s1, the queue bash and a hook.
+// Table renders the roles as a Markdown table, for the prefix agent, the session s1, the queue bash and a hook.
 // Braces are kept.
 func Table() string {
 	sample := User{Session: "s1", Queue: "bash", Worker: "<worker>", Hook: "beforeToolCall.policy"}
@@ -16,7 +16,7 @@ func Table() string {
 	for _, r := range roles {
 		publish := sample.cell(r.Publish, r.Deny)
 		if r.Answers != "" {
-			publish = joined(publish, "the inboxes of those who ask (`"+inboxOf("<user>", r.Answers)+"`)")
+			publish = joined(publish, "the inboxes of callers (`"+inboxOf("<user>", r.Answers)+"`)")
 		}
 		if r.Responses {
 			publish = joined(publish, "answers to requests (`allow_responses`)")
@@ -34,7 +34,7 @@ func Table() string {
 	return b.String()
 }
 
-// account says whether the role can be had by an account of its own, and what it can do otherwise.
+// account describes whether the role can have a separate account, and the risk if it has none.
 func (r Role) account() string {
 	own := "no"
 	if r.OwnAccount() {
@@ -75,43 +75,44 @@ func joined(a, b string) string {
 	return a + ", " + b
 }
 
-// after is what a cell denies.
+// after returns the part of a cell that lists denied subjects.
 func after(cell string) string {
 	_, denied, _ := strings.Cut(cell, ", denied")
 	denied, _, _ = strings.Cut(denied, ", answers")
 	return denied
 }
 
-// Command is a command of the programs, and the roles that it needs of its user.
+// Command is a command of the programs, with the roles that its user needs.
 type Command struct {
 	Name  string
 	Roles []Name
 	Note  string
 }
 
-// Commands returns what each command needs, with --nats or --context. The slices are shared and must not be changed.
+// Commands returns the roles that each command needs with --nats or --context. The caller must not modify the slices
+// in it.
 func Commands() []Command { return commands }
 
 var commands = []Command{
 	{Name: "runner serve, toolworker", Roles: []Name{Runner}},
 	{Name: "runner run, runner chat", Roles: []Name{Sender, Viewer}, Note: "`approver` to answer, `inputs` and " +
-		"`objects` for what is big; the `set_…` commands of the flags that are given"},
+		"`objects` for large data; the `set_…` commands of the given flags"},
 	{Name: "runner list, runner tools, runner profiles", Roles: []Name{Observer}},
 	{Name: "runner tools --session S, replay show, state, export S", Roles: []Name{Viewer},
 		Note: "`objects` for events over 256 KiB"},
 	{Name: "replay verify S", Roles: []Name{Viewer, Verifier},
 		Note: "the same; with replicas it asks the leader: `$JS.API.STREAM.MSG.GET.AGENT_EVT`"},
 	{Name: "replay list, tree, diff, verify, export --all", Roles: []Name{Auditor}, Note: "the same"},
-	{Name: "replay rerun", Roles: []Name{Auditor, Rerunner}, Note: "the same; `inputs` where the prompt is over 400 KiB"},
+	{Name: "replay rerun", Roles: []Name{Auditor, Rerunner}, Note: "the same; `inputs` for a prompt over 400 KiB"},
 	{Name: "replay import", Roles: []Name{Deleter}},
 	{Name: "runner sessions list", Roles: []Name{Lister}},
 	{Name: "runner sessions export S", Roles: []Name{Viewer}, Note: "`objects` for events over 256 KiB"},
 	{Name: "runner sessions delete, archive, restore", Roles: []Name{Deleter}},
-	{Name: "console", Roles: []Name{Lister, Querier, Viewer}, Note: "`sender` and `approver` to act, and for its other " +
-		"views [what it needs](console.md#what-a-user-needs)"},
+	{Name: "console", Roles: []Name{Lister, Querier, Viewer}, Note: "`sender` and `approver` to act; other views: " +
+		"[what a user needs](console.md#what-a-user-needs)"},
 }
 
-// CommandTable renders what the commands need as a table in Markdown.
+// CommandTable renders the roles that the commands need as a Markdown table.
 func CommandTable() string {
 	var b strings.Builder
 	b.WriteString("| command | roles | besides |\n|---|---|---|\n")

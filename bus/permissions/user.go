@@ -8,22 +8,22 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// User is somebody with roles.
+// User is a user with roles.
 type User struct {
-	Name string // also of its inbox, _INBOX_<name>; a single subject token
-	// Password as the server is to know it: bcrypt, or plain for a test. Without one, and without an NKey, a
-	// configuration refers to the variable NATS_PASSWORD_ with the name in capitals behind it.
+	Name string // name of the user and of its inbox, _INBOX_<name>; a single subject token
+	// Password in the form of the server's configuration: bcrypt, or plain text for tests. Without Password and NKey,
+	// the configuration refers to the variable NATS_PASSWORD_<NAME>.
 	Password string
-	NKey     string // public nkey, in place of a password
+	NKey     string // public nkey, instead of a password
 	Roles    []Name
-	Session  string   // of the roles that are for one
-	Queue    string   // of a tool ([schemas.ToolQueue]), of the role [Worker]
-	Worker   string   // id of the worker
-	Hook     string   // and service, such as beforeToolCall.policy, of the role [Hook]
-	Answers  []string // users that the user answers in their inboxes
+	Session  string   // for roles that apply to one session
+	Queue    string   // tool queue ([schemas.ToolQueue]) of the role [Worker]
+	Worker   string   // worker id of the role [Worker]
+	Hook     string   // hook and service of the role [Hook], such as beforeToolCall.policy
+	Answers  []string // users whose requests the user answers
 }
 
-// passwordVariable is the environment variable of the server that a configuration takes the password from.
+// passwordVariable returns the environment variable of the server that holds the password.
 func (u User) passwordVariable() string {
 	return "NATS_PASSWORD_" + strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' {
@@ -36,15 +36,15 @@ func (u User) passwordVariable() string {
 	}, u.Name)
 }
 
-// Grant is what a user may do. A subject to subscribe may be followed by a space and the queue group.
+// Grant lists a user's permissions. A subject of Subscribe may be followed by a space and a queue group.
 type Grant struct {
 	Publish, Subscribe         []string
 	DenyPublish, DenySubscribe []string
 	Responses                  bool // may answer each request once
 }
 
-// Grant returns what the user may do below a prefix. An error names the name that is no subject token, or the role that
-// does not exist or needs a name that the user does not have.
+// Grant returns the user's permissions below a prefix. It returns an error that names an invalid name, a role that
+// does not exist, or what a role needs and the user does not have.
 func (u User) Grant(subjects schemas.Subjects) (g Grant, err error) {
 	if err := schemas.CheckToken("user", u.Name); err != nil {
 		return g, fmt.Errorf("permissions: %w", err)
@@ -53,7 +53,7 @@ func (u User) Grant(subjects schemas.Subjects) (g Grant, err error) {
 	for _, name := range u.Roles {
 		r, ok := find(name)
 		if !ok {
-			return Grant{}, fmt.Errorf("permissions: user %s: there is no role %q", u.Name, name)
+			return Grant{}, fmt.Errorf("permissions: user %s: unknown role %q", u.Name, name)
 		}
 		if err := u.add(&g, r, subjects); err != nil {
 			return Grant{}, fmt.Errorf("permissions: user %s, role %s: %w", u.Name, name, err)
@@ -66,7 +66,7 @@ func (u User) Grant(subjects schemas.Subjects) (g Grant, err error) {
 	return g, nil
 }
 
-// Trusted returns the roles of the user that, in the account of the streams, can delete every stream: see [Role].
+// Trusted returns the user's roles that can delete every stream in the account of the streams; see [Role].
 func (u User) Trusted() (names []Name) {
 	for _, name := range u.Roles {
 		if r, ok := find(name); ok && r.Trusted {
@@ -76,7 +76,7 @@ func (u User) Trusted() (names []Name) {
 	return names
 }
 
-// inboxOf is a part of what a user subscribes for its replies, > for all of it.
+// inboxOf returns a subject of a user's inbox; part is ">" for all of it.
 func inboxOf(user, part string) string { return "_INBOX_" + user + "." + part }
 
 func (u User) add(g *Grant, r Role, subjects schemas.Subjects) error {
@@ -103,7 +103,7 @@ func (u User) add(g *Grant, r Role, subjects schemas.Subjects) error {
 
 func (u User) addInboxes(g *Grant, part string) error {
 	if len(u.Answers) == 0 {
-		return errors.New("needs the users that are answered in their inboxes")
+		return errors.New("needs the names of the users whose requests are answered")
 	}
 	for _, other := range u.Answers {
 		if err := schemas.CheckToken("user", other); err != nil {
@@ -114,22 +114,26 @@ func (u User) addInboxes(g *Grant, part string) error {
 	return nil
 }
 
-// fill writes the names of the user into a subject.
+// fill replaces the placeholders of a subject.
 func (u User) fill(template string, subjects schemas.Subjects) string {
 	return strings.NewReplacer("<prefix>", subjects.Prefix(), "<session>", u.Session, "<queue>", u.Queue,
 		"<worker>", u.Worker, "<hook>", u.Hook, "<resources>", u.resources()).Replace(template)
 }
 
-// resources is the key of what the user's directory has for prompts.
+// resources returns the resources key of the user's worker.
 func (u User) resources() string {
-	queue, _ := schemas.ParseToolQueue(u.Queue) // of none there is no workspace
+	queue, _ := schemas.ParseToolQueue(u.Queue) // an invalid queue has no workspace
 	return schemas.ResourcesKey(queue.Workspace, u.Worker)
 }
 
-// check checks the names that a subject needs.
+// check validates the names that a subject needs.
 func (u User) check(template string) error {
 	var errs []error
-	if strings.Contains(template, "<session>") {
+	switch {
+	case !strings.Contains(template, "<session>"):
+	case u.Session == "":
+		errs = append(errs, errors.New("needs a session id"))
+	default:
 		errs = append(errs, schemas.CheckSession(u.Session))
 	}
 	if strings.Contains(template, "<queue>") {

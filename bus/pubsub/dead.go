@@ -30,9 +30,11 @@ type Dead struct {
 	Reason     string
 	Header     nats.Header // not changed
 	Data       []byte
+	Keep       int // bytes of Data at most, 0 for all that fits
 }
 
-// NewDead is the dead letter of a message that was delivered by JetStream. It shares the message's header and payload.
+// NewDead returns the dead letter of a message that JetStream has delivered. It shares the message's header and
+// payload.
 func NewDead(session string, raw jetstream.Msg, reason string) Dead {
 	d := Dead{Session: session, Subject: raw.Subject(), Reason: reason, Header: raw.Headers(), Data: raw.Data()}
 	if md, err := raw.Metadata(); err == nil {
@@ -41,8 +43,9 @@ func NewDead(session string, raw jetstream.Msg, reason string) Dead {
 	return d
 }
 
-// PublishDead stores a dead letter; it has to succeed before the message is acknowledged. Repeated by this process
-// within two minutes it is stored once. A message too large for another header is cut, which the letter says.
+// PublishDead stores a dead letter. It has to succeed before the message is acknowledged. If this process repeats it
+// within two minutes, the letter is stored once. A payload that does not fit, or is larger than Keep, is truncated; the
+// letter's header then has its full size.
 func PublishDead(ctx context.Context, js jetstream.JetStream, subjects schemas.Subjects, d Dead) error {
 	msg := d.message(subjects, js.Conn().MaxPayload())
 	if _, err := js.PublishMsg(ctx, msg, natsio.UntilLeader()); err != nil {
@@ -59,6 +62,10 @@ func (d Dead) message(subjects schemas.Subjects, limit int64) *nats.Msg {
 	}
 	msg := nats.NewMsg(subjects.Dead(cmp.Or(d.Stream, schemas.NoSession), session))
 	msg.Data = d.Data
+	if d.Keep > 0 && len(d.Data) > d.Keep {
+		msg.Data = d.Data[:d.Keep]
+		msg.Header[schemas.HeaderDeadSize] = []string{strconv.Itoa(len(d.Data))}
+	}
 	for k, v := range d.Header {
 		if !serverHeader(k) {
 			msg.Header[k] = v
@@ -71,7 +78,7 @@ func (d Dead) message(subjects schemas.Subjects, limit int64) *nats.Msg {
 	}
 	msg.Header[schemas.HeaderDeadSize] = []string{strconv.Itoa(len(d.Data))}
 	over = int64(msg.Size()) - limit
-	if over > int64(len(msg.Data)) { // the headers are what is too large
+	if over > int64(len(msg.Data)) { // the headers alone are too large
 		msg.Header = nats.Header{schemas.HeaderDeadSize: {strconv.Itoa(len(d.Data))}}
 		d.describe(msg.Header)
 		over = max(int64(msg.Size())-limit, 0)
@@ -80,7 +87,7 @@ func (d Dead) message(subjects schemas.Subjects, limit int64) *nats.Msg {
 	return msg
 }
 
-// describe adds what is known about the message. A letter may die again: then the newest description wins.
+// describe sets the headers of a dead letter. They replace those of a dead letter that has become one again.
 func (d Dead) describe(h nats.Header) {
 	reason := strings.ToValidUTF8(strings.Join(strings.Fields(d.Reason), " "), "?")
 	if len(reason) > maxReason {
@@ -106,8 +113,8 @@ func (d Dead) describe(h nats.Header) {
 // letterKey is known to this process only.
 var letterKey = []byte(rand.Text())
 
-// letterID is the Nats-Msg-Id of a letter. Nobody else can know it beforehand, also not from other letters: who took it
-// would have the letter dropped as a duplicate.
+// letterID returns the Nats-Msg-Id of a letter. No other client can compute it, not even from other letters: a client
+// that published a message with that id before would have the letter dropped as a duplicate.
 func letterID(stream string, seq uint64) string {
 	id := fmt.Sprintf("%s:%d", stream, seq)
 	mac := hmac.New(sha256.New, letterKey)

@@ -16,18 +16,18 @@ import (
 type DeadLetterOptions struct {
 	// Subjects is the grammar in use.
 	Subjects schemas.Subjects
-	// MaxDeliveries is the delivery whose failure is the last one.
+	// MaxDeliveries is the number of the last delivery: a message that fails then is given up.
 	MaxDeliveries uint64
-	// SessionOf finds the session in the subject a message is stored under; "" if there is none.
+	// SessionOf returns the session in the subject of a message, "" if there is none.
 	SessionOf func(subject string) string
-	// Logger records every dead letter; nil discards. The message's content is not logged.
+	// Logger logs every dead letter; nil discards. The message's content is not logged.
 	Logger *slog.Logger
 }
 
-// DeadLetter returns a Watermill middleware that stores a message in AGENT_DEAD when it fails at its last delivery, and
-// then has it acknowledged. If the letter cannot be stored the message stays where it is, to be delivered once more, so
-// the consumer must have no limit of its own. Failures before that pass on, as do those that wrap [ErrClosed], and
-// messages that are not from a [Subscriber]. Panics have to be recovered further in.
+// DeadLetter returns a Watermill middleware that stores a message in AGENT_DEAD when its last delivery fails, and
+// returns nil, so that the message is acknowledged. If the letter cannot be stored the message is redelivered, so the
+// consumer must have no delivery limit. It returns the error of earlier failures, of those that wrap [ErrClosed], and
+// of messages that are not from a [Subscriber]. An inner middleware has to recover panics.
 func DeadLetter(js jetstream.JetStream, o DeadLetterOptions) message.HandlerMiddleware {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return func(next message.HandlerFunc) message.HandlerFunc {
@@ -44,18 +44,18 @@ func DeadLetter(js jetstream.JetStream, o DeadLetterOptions) message.HandlerMidd
 	}
 }
 
-// bury returns nil if the message is in AGENT_DEAD, or what the handler said.
+// bury returns nil if the message is in AGENT_DEAD, and otherwise the handler's error.
 func bury(js jetstream.JetStream, o DeadLetterOptions, m *message.Message, cause error) error {
 	raw, ok := RawMessage(m)
 	stopping := errors.Is(cause, ErrClosed) || errors.Is(context.Cause(m.Context()), ErrClosed)
-	if !ok || stopping { // to be cut off by our own stopping is no fault of the message
+	if !ok || stopping { // a shutdown is no failure of the message
 		return cause
 	}
 	md, err := raw.Metadata()
 	if err != nil || md.NumDelivered < o.MaxDeliveries {
 		return cause
 	}
-	// The message's own context may be what ended the handling.
+	// The message's own context may have ended already.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.Context()), publishTimeout)
 	defer cancel()
 	session := o.SessionOf(raw.Subject())

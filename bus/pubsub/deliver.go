@@ -8,11 +8,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// heartbeatEvery is the longest time between two heartbeats for a message, whatever the ack wait of its consumer is:
-// others may shorten that at any time. It is a third of the ack wait where that is less.
+// heartbeatEvery is the longest time between two heartbeats for a message; a third of the consumer's ack wait if that
+// is shorter. It does not grow with the ack wait, because another client may shorten that at any time.
 const heartbeatEvery = time.Second
 
-// deliver hands a message over and settles it as it is answered, with heartbeats to the server meanwhile.
+// deliver passes a message to the subscription's reader and settles it as the reader does. Until then it sends
+// heartbeats to the server.
 func (s *subscription) deliver(work context.Context, raw jetstream.Msg, ackWait time.Duration) {
 	ctx, cancel := context.WithCancelCause(work)
 	defer cancel(nil)
@@ -35,7 +36,7 @@ func (s *subscription) deliver(work context.Context, raw jetstream.Msg, ackWait 
 			s.settled(raw, "refuse", s.nack(raw))
 			return
 		case <-work.Done():
-			cancel(context.Cause(work)) // it reaches ctx by itself, but maybe after the deferred cancel
+			cancel(context.Cause(work)) // ctx ends with work, but its cause could be that of the deferred cancel
 			s.settled(raw, "give back", raw.Nak())
 			return
 		}
@@ -65,6 +66,6 @@ func (s *subscription) nack(raw jetstream.Msg) error {
 // settled logs an ack or nak that did not reach the server: the message is redelivered after its AckWait.
 func (s *subscription) settled(raw jetstream.Msg, what string, err error) {
 	if err != nil {
-		s.log.Warn("message will be delivered again", "action", what, "subject", raw.Subject(), "err", err)
+		s.log.Warn("message will be redelivered", "action", what, "subject", raw.Subject(), "err", err)
 	}
 }

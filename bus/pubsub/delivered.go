@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// delivered is a message of a pull consumer as package jetstream shows it, which has no way to make one of its own.
+// delivered makes a [jetstream.Msg] of a message of a pull consumer: package jetstream exports no constructor.
 type delivered struct{ msg *nats.Msg }
 
 var _ jetstream.Msg = delivered{}

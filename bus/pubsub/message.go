@@ -10,15 +10,16 @@ import (
 
 type rawKey struct{}
 
-// RawMessage returns the JetStream message behind a message of a [Subscriber]: its subject, all its headers, its
-// sequence and delivery count. Acknowledging it is the Subscriber's business. ok is false for any other message.
+// RawMessage returns the JetStream message of a message of a [Subscriber], with its subject, all of its headers, its
+// sequence and delivery count. The caller must not acknowledge it: the Subscriber does. ok is false for any other
+// message.
 func RawMessage(m *message.Message) (raw jetstream.Msg, ok bool) {
 	raw, ok = m.Context().Value(rawKey{}).(jetstream.Msg)
 	return raw, ok
 }
 
-// newMessage turns a JetStream message into a Watermill message. The payload is shared. Metadata hold the first value
-// of each header; a message without an id gets one made of where it is stored, the same at every delivery.
+// newMessage converts a JetStream message to a Watermill message, which shares the payload. Its metadata hold the first
+// value of each header. The id of a message without one is made of its stream and sequence, the same at every delivery.
 func newMessage(ctx context.Context, raw jetstream.Msg) *message.Message {
 	header := raw.Headers()
 	id := header.Get(jetstream.MsgIDHeader)

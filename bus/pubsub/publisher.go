@@ -14,20 +14,19 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ErrClosed is wrapped by the errors of a Publisher or Subscriber that has been closed, and is the cause with which the
-// contexts of messages end that were still being handled.
+// ErrClosed is wrapped by the errors of a closed Publisher or Subscriber. It is the cause with which the contexts of
+// messages are cancelled that are still at work after [SubscriberOptions.CloseTimeout].
 var ErrClosed = errors.New("closed")
 
 // publishTimeout bounds the wait for the stream's acknowledgement of one message.
 const publishTimeout = 5 * time.Second
 
-// Publisher is a Watermill Publisher on JetStream: the topic is the subject, the message's UUID the Nats-Msg-Id, by
-// which the stream drops repetitions within its duplicate window, whatever their subject. Metadata become headers under
-// their own names, in one line each; names beginning with Nats- belong to the server and are left out. It may be used
-// concurrently.
+// Publisher is a Watermill Publisher on JetStream. The topic is the subject and the message's UUID the Nats-Msg-Id, by
+// which the stream drops duplicates within its duplicate window, whatever their subject. Metadata become headers of the
+// same names, except those that begin with Nats-, which are instructions to the server. It may be used concurrently.
 type Publisher struct {
-	// Distrust stores a message again, under another id, of which the stream says that it has it: somebody else may have
-	// taken the id. It is for messages that do no harm when they come twice. It must not be changed once in use.
+	// Distrust publishes a message again with another id if the stream reports a duplicate, because another client may
+	// have used the id. It is for messages that may be delivered twice. It must not change after the first Publish.
 	Distrust bool
 
 	js       jetstream.JetStream
@@ -37,11 +36,12 @@ type Publisher struct {
 
 var _ message.Publisher = (*Publisher)(nil)
 
-// NewPublisher returns a Publisher on the connection of js, which stays the caller's.
+// NewPublisher returns a Publisher on the connection of js, which the caller keeps.
 func NewPublisher(js jetstream.JetStream) *Publisher { return &Publisher{js: js} }
 
-// Publish publishes the messages one after the other and returns once the last is stored. It stops at the first that
-// is not acknowledged within five seconds or its context; that one may be stored nevertheless.
+// Publish publishes the messages in order and returns once the last one is stored. It stops at the first message that
+// is not acknowledged in five seconds or before the message's context ends; that message may have been stored
+// nevertheless.
 func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -74,7 +74,7 @@ func (p *Publisher) publish(topic string, m *message.Message) error {
 	return err
 }
 
-// Close waits for what is being published; afterwards Publish is refused. The connection stays open.
+// Close waits for calls of Publish under way. Later calls fail with [ErrClosed]. The connection stays open.
 func (p *Publisher) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,8 +82,8 @@ func (p *Publisher) Close() error {
 	return nil
 }
 
-// serverHeader reports whether a header is an instruction to the server, or the status that takes the place of a
-// message: never to be passed on from one message to another.
+// serverHeader reports whether a header is an instruction to the server or part of a status. Such a header must not be
+// copied from one message to another.
 func serverHeader(name string) bool {
 	return name == "Status" || name == "Description" || len(name) >= 5 && strings.EqualFold(name[:5], "Nats-")
 }

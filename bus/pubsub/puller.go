@@ -12,30 +12,30 @@ import (
 	"github.com/loopbus/loopbus/bus/natsio"
 )
 
-// answerGrace is how much longer than it waits a pull request may take to be answered. Then its answer is lost.
+// answerGrace is how long after its expiry a pull request may be answered. After it the answer counts as lost.
 const answerGrace = time.Second
 
-// puller asks for messages, one at a time, for one slot. Its subscription lasts: one for each request, as the client
-// library makes it, is work for the whole server, which has to look subjects up anew whenever a subscription comes or
-// goes. It is not safe for concurrent use.
+// puller pulls messages for one slot, one at a time. It keeps its subscription: the client library subscribes for each
+// request, and every new or removed subscription invalidates subject caches of the whole server. It is not safe for
+// concurrent use.
 type puller struct {
 	nc      *nats.Conn
 	api     string // prefix of the requests
 	sub     *nats.Subscription
-	inbox   string // answers come below it
+	inbox   string // prefix of the reply subjects
 	answers chan *nats.Msg
 	n       uint64 // of the request
 	timeout *time.Timer
 }
 
-// answersRoom is how many messages may wait in a puller: the one that was asked for and a word of the server about it.
+// answersRoom is how many answers a puller buffers: the requested message, and statuses.
 const answersRoom = 4
 
 func newPuller(js jetstream.JetStream) *puller {
 	return &puller{nc: js.Conn(), api: natsio.APIPrefix(js)}
 }
 
-// close gives the subscription up, with what may still come.
+// close ends the subscription. Messages that arrive later are not received.
 func (p *puller) close() {
 	if p.sub != nil {
 		_ = p.sub.Unsubscribe() // fails only on a closed connection
@@ -43,12 +43,13 @@ func (p *puller) close() {
 	p.sub = nil
 }
 
-// pull asks for one message and waits until it comes or the server says that none has. A message that comes when nobody
-// waits for an answer any more is not taken: by then it may be another worker's.
+// pull requests one message and waits until it arrives or the request expires; without a message it returns nil. A
+// message that arrives after the request was given up is not received: by then it may have been delivered to another
+// worker.
 func (p *puller) pull(consumer jetstream.Consumer, wait time.Duration) (jetstream.Msg, error) {
-	reply, err := p.ask(consumer, wait)
+	reply, err := p.request(consumer, wait)
 	if err != nil {
-		return nil, fmt.Errorf("pubsub: ask for a message: %w", err)
+		return nil, fmt.Errorf("pubsub: request a message: %w", err)
 	}
 	if p.timeout == nil {
 		p.timeout = time.NewTimer(wait + answerGrace)
@@ -68,14 +69,14 @@ func (p *puller) pull(consumer jetstream.Consumer, wait time.Duration) (jetstrea
 	}
 }
 
-// read looks at an answer. over is false if it is none to the request.
+// read interprets an answer. over is false if the request is still pending.
 func (p *puller) read(answer *nats.Msg, reply string) (msg jetstream.Msg, over bool, err error) {
 	status := statusOf(answer)
 	switch {
 	case status == "":
 		return delivered{answer}, true, nil
 	case answer.Subject != reply || status == "100":
-		return nil, false, nil // of a request that has been answered, or no answer
+		return nil, false, nil // of an earlier request, or a heartbeat
 	case status == "404" || status == "408":
 		return nil, true, nil
 	case status == "503":
@@ -84,11 +85,11 @@ func (p *puller) read(answer *nats.Msg, reply string) (msg jetstream.Msg, over b
 	return nil, true, errors.New("pubsub: " + status + " " + answer.Header.Get("Description"))
 }
 
-// last gives a request up that has had no answer in time. What the server has sent until now is taken first: on a
-// machine that stalls it may be on its way, and a call whose delivery was lost waits for its AckWait, and may not be
-// begun then.
+// last gives up a request without an answer, but first reads what the server has sent until now: on a machine that
+// stalls a message may be on its way, and a tool call whose delivery is lost waits for its AckWait, and if it is unsafe
+// it may not be executed then.
 func (p *puller) last(reply string) (jetstream.Msg, error) {
-	_ = p.nc.FlushTimeout(answerGrace) // fails where the connection is lost, and then nothing is on its way
+	_ = p.nc.FlushTimeout(answerGrace) // fails if the connection is lost, and then no message is on its way
 	for len(p.answers) > 0 {
 		if msg, over, err := p.read(<-p.answers, reply); over {
 			return msg, err
@@ -98,9 +99,9 @@ func (p *puller) last(reply string) (jetstream.Msg, error) {
 	return nil, nil
 }
 
-// ask sends a request and returns the subject of its answer. A message comes under the subject that it has in the
+// request sends a pull request and returns the subject of its statuses. A message arrives with its subject in the
 // stream.
-func (p *puller) ask(consumer jetstream.Consumer, wait time.Duration) (reply string, err error) {
+func (p *puller) request(consumer jetstream.Consumer, wait time.Duration) (reply string, err error) {
 	if p.sub == nil {
 		p.inbox, p.answers = natsio.NewInbox(p.nc)+".", make(chan *nats.Msg, answersRoom)
 		if p.sub, err = p.nc.ChanSubscribe(p.inbox+"*", p.answers); err != nil {
@@ -114,7 +115,7 @@ func (p *puller) ask(consumer jetstream.Consumer, wait time.Duration) (reply str
 	return reply, p.nc.PublishRequest(p.api+"CONSUMER.MSG.NEXT."+info.Stream+"."+info.Name, reply, request)
 }
 
-// statusOf is the status that the server sends in the place of a message, "" if it is a message.
+// statusOf returns the code of a status message, "" for any other message.
 func statusOf(m *nats.Msg) string {
 	if len(m.Data) > 0 {
 		return ""

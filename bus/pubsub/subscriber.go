@@ -22,27 +22,27 @@ const (
 
 // SubscriberOptions configures [NewSubscriber].
 type SubscriberOptions struct {
-	// Consumer returns the durable consumer of a topic, and makes it if it is not there. Subscribe asks it, and so does
-	// a subscription whose pulls fail: somebody may have deleted the consumer.
+	// Consumer returns the durable consumer of a topic, and creates it if there is none. It is called by Subscribe, and
+	// after a failed pull, because the consumer may have been deleted.
 	Consumer func(ctx context.Context, topic string) (jetstream.Consumer, error)
 	// Concurrency is how many messages of a subscription are handled at once, default 1.
 	Concurrency int
-	// ConfirmAck waits for the server to confirm an acknowledgement. Without it a lost one means another delivery.
+	// ConfirmAck waits for the server to confirm an ack. Without it a lost ack means another delivery.
 	ConfirmAck bool
-	// NackDelay is how long the next delivery waits after the given number of deliveries, default [NackDelay].
+	// NackDelay returns the delay of the next delivery after this number of deliveries, default [NackDelay].
 	NackDelay func(deliveries uint64) time.Duration
-	// LongestPull is how long a request waits for a message when none have come for a while, default 1 s. The end of a
-	// subscription waits for the request under way.
+	// LongestPull is the longest expiry of a pull request, for an idle subscription; default 1 s. A subscription that
+	// ends waits for its pending requests.
 	LongestPull time.Duration
-	// CloseTimeout is how long messages may be worked on once the subscription ends, default 30 s. Then their contexts
-	// end with [ErrClosed] and they are nak'd.
+	// CloseTimeout is how long messages may stay at work after the subscription was asked to end, default 30 s. Then
+	// their contexts are cancelled with [ErrClosed] and they are nak'd.
 	CloseTimeout time.Duration
-	// Logger records acknowledgements that failed and of pulls that fail for a while; nil discards.
+	// Logger logs failed acks and interruptions of pulling; nil discards.
 	Logger *slog.Logger
 }
 
-// Subscriber is a Watermill Subscriber on durable JetStream pull consumers. The metadata and the raw message come along
-// ([RawMessage]). It may be used concurrently.
+// Subscriber is a Watermill Subscriber on durable JetStream pull consumers. [RawMessage] returns the JetStream message
+// of one of its messages. It may be used concurrently.
 type Subscriber struct {
 	js   jetstream.JetStream
 	opts SubscriberOptions
@@ -55,7 +55,7 @@ type Subscriber struct {
 
 var _ message.Subscriber = (*Subscriber)(nil)
 
-// NewSubscriber returns a Subscriber on the connection of js, which stays the caller's and has to outlive it.
+// NewSubscriber returns a Subscriber on the connection of js. The caller keeps the connection, which has to outlive it.
 func NewSubscriber(js jetstream.JetStream, o SubscriberOptions) (*Subscriber, error) {
 	if o.Consumer == nil {
 		return nil, errors.New("pubsub: new subscriber: no consumer given")
@@ -74,9 +74,9 @@ func NewSubscriber(js jetstream.JetStream, o SubscriberOptions) (*Subscriber, er
 	return &Subscriber{js: js, opts: o, closing: make(chan struct{})}, nil
 }
 
-// Subscribe delivers the messages of the topic's consumer. When ctx ends, or the Subscriber is closed, no more are
-// asked for, and the channel is closed once those that were, and those at work, are settled or CloseTimeout is over.
-// Whoever reads the channel reads it until then. The messages' contexts carry the values of ctx, but not its end.
+// Subscribe delivers the messages of the topic's consumer. When ctx ends or the Subscriber is closed, it requests no
+// more messages, and closes the channel once all requested messages are settled or CloseTimeout has passed. The caller
+// has to read the channel until it is closed. The contexts of messages have the values of ctx, but do not end with it.
 func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	s.mu.Lock()
 	if s.isClosed {
@@ -114,7 +114,7 @@ func (s *Subscriber) Close() error {
 	return nil
 }
 
-// NackDelay is an exponential back-off: it doubles with every delivery, from 250 ms to 30 s.
+// NackDelay returns an exponential backoff that doubles with every delivery, from 250 ms to 30 s.
 func NackDelay(deliveries uint64) time.Duration {
 	const doublings = 7 // reach maxNackDelay, and keep the shift from overflowing
 	return min(minNackDelay<<min(max(deliveries, 1)-1, doublings), maxNackDelay)

@@ -16,14 +16,14 @@ import (
 // pullAgain is the wait after a pull that failed.
 const pullAgain = 250 * time.Millisecond
 
-// subscription is one topic of a Subscriber while it is subscribed to.
+// subscription is a subscription of a Subscriber to a topic.
 type subscription struct {
 	*Subscriber
 	topic   string
 	turns   *turns
 	out     chan *message.Message
 	log     *slog.Logger
-	failing atomic.Bool // since the last pull that went well
+	failing atomic.Bool // the last pull has failed
 }
 
 // run pulls in every slot until ctx ends or the Subscriber closes, and closes out once the last message is settled.
@@ -49,7 +49,7 @@ func (s *subscription) run(ctx context.Context, consumer jetstream.Consumer) {
 	watch.Wait()
 }
 
-// watch ends the pulling when the Subscriber closes, and the work when CloseTimeout is over after that.
+// watch ends the pulling when the Subscriber is closed, and the work CloseTimeout later.
 func (s *subscription) watch(stop context.Context, cancel context.CancelFunc, kill context.CancelCauseFunc,
 	finished <-chan struct{},
 ) {
@@ -69,8 +69,8 @@ func (s *subscription) watch(stop context.Context, cancel context.CancelFunc, ki
 	}
 }
 
-// slot handles one message at a time until stop ends. It reports false if the connection was closed before that:
-// nothing will ever come again.
+// slot delivers one message at a time until stop ends. It returns false if the connection was closed before that, so
+// that no message will arrive any more.
 func (s *subscription) slot(stop, work context.Context, consumer jetstream.Consumer) bool {
 	p := newPuller(s.js)
 	defer p.close()
@@ -93,19 +93,20 @@ func (s *subscription) slot(stop, work context.Context, consumer jetstream.Consu
 		case err == nil:
 		case s.js.Conn().IsClosed():
 			if !s.failing.Swap(true) && stop.Err() == nil {
-				s.log.Error("the connection was closed before the subscriber", "err", err)
+				s.log.Error("connection closed before the subscriber", "err", err)
 			}
 			return false
 		default:
 			if !s.failing.Swap(true) {
-				s.log.Warn("pulling messages is interrupted, trying again", "err", err)
+				s.log.Warn("pull failed, trying again", "err", err)
 			}
 			consumer = s.again(stop, consumer)
 		}
 	}
 }
 
-// again waits a moment and makes sure of the consumer. If it is not to be had, the one there was may come back.
+// again waits a moment and returns the consumer of the topic, or the one before if that fails: it may exist again
+// later.
 func (s *subscription) again(stop context.Context, consumer jetstream.Consumer) jetstream.Consumer {
 	if !natsio.Wait(stop, pullAgain) {
 		return consumer

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// A pull request waits for a message, and so may the end of its subscription: first for a short time, and ever longer
-// while none come, see [SubscriberOptions.LongestPull].
+// The expiry of pull requests. It doubles while no messages arrive, up to [SubscriberOptions.LongestPull], because the
+// end of a subscription waits for pending requests.
 const (
 	firstPull          = 100 * time.Millisecond
 	defaultLongestPull = time.Second
 )
 
-// turns say how many slots of a subscription ask the server for messages at once. A slot asks when it has a turn. There
-// are as many as slots while messages come, so that no slot waits for another one's request, and a single one when none
-// do: an idle subscription asks for all of its slots together. It may be used concurrently.
+// turns limits how many slots of a subscription have a pull request pending. A slot needs a turn to pull. While
+// messages arrive there are as many turns as slots, so that no slot waits for another one's request. While none arrive
+// there is a single turn, so an idle subscription has one request pending. It may be used concurrently.
 type turns struct {
 	free chan struct{}
 
 	mu   sync.Mutex
-	n    int           // in all: free, and with those that ask
-	pull time.Duration // how long the next request waits
-	last time.Duration // how long one waits at most
+	n    int           // turns, free or taken
+	pull time.Duration // expiry of the next request
+	last time.Duration // longest expiry
 }
 
 func newTurns(slots int, longest time.Duration) *turns {
@@ -31,7 +31,7 @@ func newTurns(slots int, longest time.Duration) *turns {
 	return t
 }
 
-// take waits for a turn, and says how long its request shall wait. It reports false if stop ended first.
+// take waits for a turn and returns the expiry of its request. ok is false if stop has ended first.
 func (t *turns) take(stop context.Context) (pull time.Duration, ok bool) {
 	select {
 	case <-t.free:
@@ -42,7 +42,7 @@ func (t *turns) take(stop context.Context) (pull time.Duration, ok bool) {
 	return t.pull, stop.Err() == nil
 }
 
-// more gives a turn back that has brought a message, and adds another one if there are fewer than slots.
+// more releases a turn whose request has brought a message, and adds a turn if there are fewer than slots.
 func (t *turns) more() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *turns) more() {
 	}
 }
 
-// fewer gives a turn back that has brought nothing, for good unless it is the last.
+// fewer removes a turn whose request has brought no message, or releases it if it is the last one.
 func (t *turns) fewer() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -26,7 +26,7 @@ func (q *queries) approvals(ctx context.Context, session string, data []byte) (a
 	return answer, nil
 }
 
-// allApprovals answers which calls of all sessions wait for approval, the oldest first.
+// allApprovals answers which calls of all sessions wait for approval, oldest first.
 func (q *queries) allApprovals(ctx context.Context, _ string, data []byte) (any, error) {
 	p, c, err := q.pageOf(data)
 	if err != nil {
@@ -60,18 +60,19 @@ func withoutArgs(a schemas.PendingApproval) schemas.PendingApproval {
 	return a
 }
 
-// behindPending is where a page of approvals begins that follows a call.
+// behindPending returns the cursor of a page that starts after a call.
 func behindPending(revision uint64, a schemas.PendingApproval) cursor {
 	return cursor{Since: revision, Place: index.Place{Milli: a.Requested.UnixMilli(), Session: a.Session},
 		Changed: a.Seq}
 }
 
-// pending is as much of the call as the order goes by.
+// pending returns the parts of the call that the order depends on.
 func (c cursor) pending() schemas.PendingApproval {
 	return schemas.PendingApproval{Requested: time.UnixMilli(c.Place.Milli), Session: c.Place.Session, Seq: c.Changed}
 }
 
-// comparePending orders calls by since when they wait; an answer that came meanwhile moves none of the others.
+// comparePending orders calls by the time since when they wait, so that an answer in between moves none of the
+// others.
 func comparePending(a, b schemas.PendingApproval) int {
 	return cmp.Or(cmp.Compare(a.Requested.UnixMilli(), b.Requested.UnixMilli()), strings.Compare(a.Session, b.Session),
 		cmp.Compare(a.Seq, b.Seq))

@@ -6,14 +6,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A Tree folds a session's log to the entries of its tree. Place is what the fold has to remember to go on after the
-// events that it has had.
+// A Tree folds a session's log to its tree entries. Place returns what the fold must remember to continue after the
+// events that it has received.
 type Tree interface {
 	Apply(e schemas.Event) []schemas.TreeEntry
 	Place() (leaf, before string)
 }
 
-// entries adds a page of a session's tree to an answer: of the log as it is at the event Seq of the view.
+// entries adds a page of a session's tree to an answer: of the log at event Seq of the view.
 func (q *queries) entries(ctx context.Context, session string, p *page, c cursor, v View,
 	answer *schemas.SessionTree) error {
 	answer.Entries = []schemas.TreeEntry{}
@@ -39,7 +39,7 @@ func (q *queries) entries(ctx context.Context, session string, p *page, c cursor
 		before := cursor{Changed: e.Seq - 1}
 		before.Leaf, before.Before = tree.Place()
 		for n, entry := range tree.Apply(e) {
-			if n < c.Offset { // given on the page before
+			if n < c.Offset { // on an earlier page
 				continue
 			}
 			entry.Label = v.Label(entry.ID)

@@ -55,8 +55,8 @@ func (q *queries) eventsAfter(ctx context.Context, session string, req schemas.E
 	return answer, nil
 }
 
-// addEvent adds an event to a page. One that is larger than a page comes without its data. full says that there is no
-// room for it.
+// addEvent adds an event to a page, without its data if it is larger than a page. full reports whether the page is
+// full.
 func (q *queries) addEvent(p *page, e schemas.Event, answer *schemas.EventsPage) (full bool, err error) {
 	item, err := q.queried(e)
 	if err != nil {
@@ -69,7 +69,7 @@ func (q *queries) addEvent(p *page, e schemas.Event, answer *schemas.EventsPage)
 	return false, nil
 }
 
-// queried is an event as an answer has it: without its data where that would not fit.
+// queried returns an event in the form of an answer, without its data if that would not fit.
 func (q *queries) queried(e schemas.Event) (schemas.QueriedEvent, error) {
 	item, err := schemas.NewQueriedEvent(e)
 	if len(item.Data) > q.room-2*frame {
@@ -78,7 +78,7 @@ func (q *queries) queried(e schemas.Event) (schemas.QueriedEvent, error) {
 	return item, err
 }
 
-// outcome answers what has become of a command.
+// outcome answers what happened to a command.
 func (q *queries) outcome(ctx context.Context, session string, data []byte) (any, error) {
 	req, err := decode[schemas.OutcomeQuery]("outcome_query", data)
 	if err != nil {

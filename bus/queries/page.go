@@ -6,23 +6,23 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// page counts what is on a page: no more than was asked for, and no more than an answer takes.
+// page counts down what still fits on a page: the requested number of items, and the bytes of an answer.
 type page struct{ items, bytes int }
 
-// frame is what an answer has in addition to its items.
+// frame reserves bytes for the parts of an answer besides its items.
 const frame = 2 << 10
 
 func newPage(limit, room int) *page { return &page{limit, room - frame} }
 
-// fits reports whether an item has its place on the page, which it then takes.
+// fits reports whether an item fits on the page, and if so reserves its space.
 func (p *page) fits(item any) bool {
 	raw, err := schemas.Marshal(item)
 	return err == nil && p.take(len(raw))
 }
 
-// take is fits for an item of a size.
+// take is like fits, for an item of a known size.
 func (p *page) take(size int) bool {
-	if size++; p.items < 1 || p.bytes < size { // a comma
+	if size++; p.items < 1 || p.bytes < size { // plus a comma
 		return false
 	}
 	p.items--
@@ -30,8 +30,8 @@ func (p *page) take(size int) bool {
 	return true
 }
 
-// paged returns the items of a page that begins at an offset, and the cursor of the one that follows. An item that is
-// larger than a page is asked to be made smaller.
+// paged returns the items of a page that starts at an offset, and the cursor of the next page. If an item is larger
+// than a page, paged replaces it by smaller(item).
 func paged[T any](p *page, all []T, from int, smaller func(T) T) (items []T, next string) {
 	items = []T{}
 	for n := min(from, len(all)); n < len(all); n++ {
@@ -49,7 +49,7 @@ func paged[T any](p *page, all []T, from int, smaller func(T) T) (items []T, nex
 	return items, ""
 }
 
-// pageOf reads a request for a page of a list.
+// pageOf decodes a request for a page of a list.
 func (q *queries) pageOf(data []byte) (*page, cursor, error) {
 	req, err := decode[schemas.PageQuery]("page_query", data)
 	if err != nil {
@@ -63,7 +63,7 @@ func (q *queries) pageOf(data []byte) (*page, cursor, error) {
 	return newPage(limit, q.room), c, err
 }
 
-// view folds the log of a session that there is.
+// view folds the log of a session that must exist.
 func (q *queries) view(ctx context.Context, session string) (v View, err error) {
 	err = q.read(ctx, func() error {
 		v, err = q.o.View(ctx, session)
@@ -76,5 +76,5 @@ func (q *queries) view(ctx context.Context, session string) (v View, err error) 
 }
 
 func noSession(session string) error {
-	return fail(schemas.QueryNotFound, "there is no session %s", session)
+	return fail(schemas.QueryNotFound, "no session %s", session)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A View is what a session's log comes to at an event, which does not change. Messages counts those of the transcript,
-// Message returns the nth of them from 0, and Find which of them has an id, or -1. Label is that of an entry of its
-// tree.
+// A View is the immutable state of a session at one event. Messages returns the number of messages in the transcript,
+// Message the nth of them from 0, and Find the index of the message with an id, or -1. Label returns the label of a
+// tree entry.
 type View interface {
 	Seq() uint64
 	State() schemas.SessionState
@@ -27,50 +27,49 @@ type View interface {
 	Label(entry string) string
 }
 
-// Logs are where sessions are read. Seek returns a place right before an event, in the middle of a log: what
+// Logs reads sessions. Seek returns a position in the middle of a log, right before an event, in the form that
 // [index.Logs.Between] takes.
 type Logs interface {
 	index.Logs
 	Seek(ctx context.Context, session string, event uint64) (seq, after uint64, err error)
 }
 
-// Options are what queries are answered with. Index, Logs, View and Tree are required.
+// Options configures [Endpoints]. Index, Logs, View and Tree are required.
 type Options struct {
 	Index *index.Index
 	Logs  Logs
-	// View folds the log of a session. One of a session without a log has the sequence 0.
+	// View folds the log of a session. Without a log, the view's sequence is 0.
 	View func(ctx context.Context, session string) (View, error)
-	// Tree begins the fold of a log to the entries of its tree, or goes on with it from a place.
+	// Tree starts the fold of a log to its tree entries, or continues it from a position.
 	Tree func(leaf, before string) Tree
-	// Window returns how many tokens a model takes, 0 where that is not known; nil knows none.
+	// Window returns the context window of a model in tokens, 0 if it is unknown. A nil Window knows no model.
 	Window func(m schemas.ModelRef) int64
-	// Models are those that sessions may use; nil knows none. They are asked for at every query.
+	// Models returns the models that sessions may use; it is called for every query. Nil means none.
 	Models func() []schemas.ModelInfo
-	// Damaged is what errors about a log that is not what its writers wrote wrap.
+	// Damaged is wrapped by errors about logs that are not what their writers wrote.
 	Damaged error
-	// Logger records answers that could not be given; nil discards.
+	// Logger records queries that could not be answered; nil discards.
 	Logger *slog.Logger
 }
 
-// readers is how many logs are read at once for queries: the rest of the runner has work to do, and folding takes
-// memory.
+// readers limits how many logs queries read at once, because folding takes memory and the runner has other work.
 const readers = 4
 
-// maxRequest is the size of a request in bytes.
+// maxRequest limits the size of a request in bytes.
 const maxRequest = 16 << 10
 
-// queries answers.
+// queries answers queries.
 type queries struct {
 	o        Options
 	subjects schemas.Subjects
-	room     int // bytes of an answer
+	room     int // bytes available for an answer
 	reading  chan struct{}
 }
 
-// handler answers one kind of query of a session, or of all where that is "".
+// handler answers one kind of query about a session, or about all sessions if session is "".
 type handler func(q *queries, ctx context.Context, session string, data []byte) (any, error)
 
-// The queries there are.
+// Handlers of queries about all sessions, and about one.
 var (
 	ofAll = map[schemas.QueryKind]handler{
 		schemas.QuerySessions:  (*queries).sessions,
@@ -89,7 +88,7 @@ var (
 	}
 )
 
-// Endpoints are those of a service that answers queries on a connection ([service.Run]).
+// Endpoints returns the endpoints of a service that answers queries on a connection; pass them to [service.Run].
 func Endpoints(c *bus.Conn, o Options) []service.Endpoint {
 	const margin = 4 << 10 // for the headers of an answer
 	if o.Window == nil {
@@ -116,7 +115,7 @@ func Endpoints(c *bus.Conn, o Options) []service.Endpoint {
 func (q *queries) endpoint(name, subject string, h handler) service.Endpoint {
 	return service.Endpoint{Name: name, Subject: subject, Queue: schemas.QueueQueries,
 		Share: func(subject string) string {
-			session, _, _ := q.subjects.ParseQuery(subject) // what cannot be read is refused at once
+			session, _, _ := q.subjects.ParseQuery(subject) // an invalid subject is refused at once
 			return session
 		},
 		Answer: func(ctx context.Context, r service.Request) ([]byte, error) {
@@ -134,7 +133,7 @@ func (q *queries) answer(ctx context.Context, h handler, r service.Request) ([]b
 		return nil, invalid("%v", err)
 	}
 	if len(r.Data) > maxRequest {
-		return nil, invalid("the request has %d bytes, more than %d", len(r.Data), maxRequest)
+		return nil, invalid("the request has %d bytes, the limit is %d", len(r.Data), maxRequest)
 	}
 	answer, err := h(q, ctx, session, r.Data)
 	if err != nil {
@@ -145,20 +144,20 @@ func (q *queries) answer(ctx context.Context, h handler, r service.Request) ([]b
 		return nil, fmt.Errorf("encode the answer: %w", err)
 	}
 	if most := q.room; len(payload) > most {
-		return nil, fmt.Errorf("the answer has %d bytes, and a message takes %d", len(payload), most)
+		return nil, fmt.Errorf("the answer has %d bytes, the limit is %d", len(payload), most)
 	}
 	return payload, nil
 }
 
-// failure is a [schemas.QueryError] on its way to the client.
+// failure is a [schemas.QueryError] that is returned to the client.
 type failure struct{ schemas.QueryError }
 
-// Error is code and reason.
+// Error returns code and reason.
 func (f *failure) Error() string { return f.QueryError.Error() }
 
-// Answer says the error in the way of NATS services, and as JSON.
+// Answer returns the error in the form of NATS services, and as JSON.
 func (f *failure) Answer() (code int, reason string, payload []byte) {
-	payload, _ = schemas.Marshal(f.QueryError) // two texts always encode
+	payload, _ = schemas.Marshal(f.QueryError) // two strings can always be encoded
 	return f.Code.HTTPCode(), f.QueryError.Error(), payload
 }
 
@@ -168,28 +167,28 @@ func fail(code schemas.QueryCode, format string, args ...any) error {
 
 func invalid(format string, args ...any) error { return fail(schemas.QueryInvalid, format, args...) }
 
-// Busy is the error of a service that has too many queries at once.
-func Busy() error { return fail(schemas.QueryBusy, "too many queries at once, ask again") }
+// Busy is the error for queries beyond the service's limit.
+func Busy() error { return fail(schemas.QueryBusy, "too many concurrent queries, retry") }
 
-// refusal says an error to the client: what it did wrong, or what it may expect. What has gone wrong inside is for the
-// operator.
+// refusal converts an error to one for the client. It logs internal errors, which are for the operator, and hides
+// them from the client.
 func (q *queries) refusal(ctx context.Context, subject string, err error) error {
 	var known *failure
 	switch {
 	case errors.As(err, &known):
 		return known
 	case errors.Is(err, index.ErrNoSession):
-		return fail(schemas.QueryNotFound, "there is no such session")
+		return fail(schemas.QueryNotFound, "no such session")
 	case q.o.Damaged != nil && errors.Is(err, q.o.Damaged):
 		return fail(schemas.QueryDamaged, "the session's log is damaged: %v", err)
 	case ctx.Err() != nil:
-		return fail(schemas.QueryUnavailable, "what is stored could not be read in time")
+		return fail(schemas.QueryUnavailable, "the log could not be read in time")
 	}
 	q.o.Logger.Warn("query not answered", "subject", subject, "err", err)
 	return fail(schemas.QueryInternal, "the query could not be answered; the runner's log says why")
 }
 
-// read waits for its turn to read a log and calls f.
+// read waits for a reader slot and calls f.
 func (q *queries) read(ctx context.Context, f func() error) error {
 	select {
 	case q.reading <- struct{}{}:
@@ -200,7 +199,7 @@ func (q *queries) read(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// decode validates a request and reads it; an empty one is {}.
+// decode validates and decodes a request; an empty one means {}.
 func decode[T any](name string, data []byte) (request T, err error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		data = []byte("{}")

@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// nothing is the request of queries that need none.
+// nothing validates the request of queries without parameters.
 func nothing(data []byte) error {
 	_, err := decode[schemas.PageQuery]("page_query", data)
 	return err
@@ -26,7 +26,7 @@ func (q *queries) state(ctx context.Context, session string, data []byte) (any, 
 	}
 	state := v.State()
 	for _, queue := range []*[]schemas.QueuedInput{&state.Prompts, &state.Steering, &state.FollowUp} {
-		if p := newPage(len(*queue), q.room/4); !fitAll(p, *queue) { // a thousand inputs at most: their texts are too long
+		if p := newPage(len(*queue), q.room/4); !fitAll(p, *queue) { // at most a thousand inputs: the texts are too long
 			for i := range *queue {
 				(*queue)[i].Text = ""
 			}
@@ -44,7 +44,7 @@ func fitAll[T any](p *page, items []T) bool {
 	return true
 }
 
-// messages answers with messages of the transcript: the newest, or those before or after one.
+// messages answers with messages of the transcript: the newest, or those before or after a message.
 func (q *queries) messages(ctx context.Context, session string, data []byte) (any, error) {
 	req, err := decode[schemas.MessagesQuery]("messages_query", data)
 	if err != nil {
@@ -83,7 +83,7 @@ func (q *queries) messages(ctx context.Context, session string, data []byte) (an
 	return answer, nil
 }
 
-// addMessage adds the nth message to a page. One that is larger than a page is named with its size.
+// addMessage adds the nth message to a page. Instead of one that is larger than a page it adds its id and size.
 func (q *queries) addMessage(p *page, v View, n int, answer *schemas.MessagesPage) bool {
 	id, m := v.Message(n)
 	item := schemas.SessionMessage{ID: id}
@@ -126,7 +126,7 @@ func (q *queries) stats(ctx context.Context, session string, data []byte) (any, 
 	return answer, nil
 }
 
-// fresh is a session's entry as its log is now.
+// fresh returns a session's entry, up to date with its log.
 func (q *queries) fresh(ctx context.Context, session string) (e *index.Entry, err error) {
 	err = q.read(ctx, func() error {
 		e, err = q.o.Index.Fresh(ctx, session)

@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Sizes of a page of sessions and of any other, where the request names none.
+// Default page sizes of sessions and of other lists.
 const (
 	sessionsLimit = 50
 	pageLimit     = 100
@@ -25,7 +25,7 @@ func (q *queries) sessions(ctx context.Context, _ string, data []byte) (any, err
 	if err != nil {
 		return nil, err
 	}
-	// The page before may have come from a runner that was ahead.
+	// The previous page may have come from a runner whose index was ahead.
 	if err := q.o.Index.Wait(ctx, max(c.Since, c.Changed)); err != nil {
 		return nil, err
 	}
@@ -52,8 +52,8 @@ func (q *queries) sessions(ctx context.Context, _ string, data []byte) (any, err
 	return answer, nil
 }
 
-// walk gives take the entries of a page, until take returns false or there are no more. It returns where the page that
-// follows begins, if there is one.
+// walk calls take with the entries of a page until take returns false or there are no more. If there are more, it
+// returns the cursor of the next page.
 func (c cursor) walk(entries []*index.Entry, take func(e *index.Entry) bool) (next cursor, more bool) {
 	if c.Changed == 0 {
 		rest := entries
@@ -80,7 +80,7 @@ func (c cursor) walk(entries []*index.Entry, take func(e *index.Entry) bool) (ne
 	return c, false
 }
 
-// changedSince returns the entries that have changed since a revision, in the order of their changes.
+// changedSince returns the entries that changed after a revision, in the order of their changes.
 func changedSince(entries []*index.Entry, revision uint64) (changed []*index.Entry) {
 	for _, e := range entries {
 		if e.Revision() > revision {
@@ -91,7 +91,7 @@ func changedSince(entries []*index.Entry, revision uint64) (changed []*index.Ent
 	return changed
 }
 
-// matcher returns what says whether a query asks for a session.
+// matcher returns a function that reports whether a session matches a query.
 func matcher(req schemas.SessionsQuery) func(e *index.Entry) bool {
 	text := newFolded(req.Text)
 	return func(e *index.Entry) bool {

@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// folded is a text that is searched for in any case. A hundred thousand sessions are searched in one query, so
-// it makes no copies, and does not decode what it looks through unless it has to.
+// folded is a text for case-insensitive search. A query may search a hundred thousand sessions, so it does not copy
+// texts, and decodes UTF-8 only if necessary.
 type folded struct {
-	ascii string // in lower case; empty where the text has other characters
+	ascii string // in lower case; empty if the text has other characters
 	runes []rune // in lower case
 	room  []rune
 }
 
 func newFolded(s string) *folded {
-	s = strings.ToLower(strings.Join(strings.Fields(s), " ")) // as texts of the index are
+	s = strings.ToLower(strings.Join(strings.Fields(s), " ")) // normalized like the texts of the index
 	if isASCII(s) {
 		return &folded{ascii: s}
 	}
@@ -32,7 +32,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// in reports whether s has the text in it. The empty text is in every one.
+// in reports whether s contains the text. The empty text is contained in every string.
 func (f *folded) in(s string) bool {
 	if len(f.runes) == 0 {
 		return f.inBytes(s)
@@ -71,7 +71,7 @@ func (f *folded) at(s string) bool {
 	return true
 }
 
-// lower is the lower case of every byte of ASCII; the others are as they are.
+// lower maps ASCII letters to lower case and other bytes to themselves.
 var lower = func() (table [256]byte) {
 	for i := range table {
 		if table[i] = byte(i); 'A' <= i && i <= 'Z' {

@@ -9,10 +9,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// maxFamily is how many sessions of a family an answer names.
+// maxFamily limits the sessions of a family in an answer.
 const maxFamily = 2048
 
-// tree answers with a page of the session's tree, and with the family that the session is of.
+// tree answers with a page of the session's tree and with its family.
 func (q *queries) tree(ctx context.Context, session string, data []byte) (any, error) {
 	p, c, err := q.pageOf(data)
 	if err != nil {
@@ -34,7 +34,7 @@ func (q *queries) tree(ctx context.Context, session string, data []byte) (any, e
 	return answer, err
 }
 
-// family adds to an answer which family the session is of. It takes half a page at most.
+// family adds the session's family to an answer. It takes at most half a page.
 func (q *queries) family(ctx context.Context, p *page, answer *schemas.SessionTree) error {
 	own, err := q.fresh(ctx, answer.Session)
 	if err != nil {
@@ -42,13 +42,13 @@ func (q *queries) family(ctx context.Context, p *page, answer *schemas.SessionTr
 	}
 	v := q.o.Index.View()
 	root := own
-	for range maxFamily { // a chain that comes back to itself cannot be, and must not hold a runner
+	for range maxFamily { // bounded, so that an invalid cycle of parents cannot block the runner
 		p := root.Summary.Parent
 		if p == nil {
 			break
 		}
 		parent := q.o.Index.Get(p.Session)
-		if parent == nil { // given up, or not in the index yet
+		if parent == nil { // deleted, or not indexed yet
 			parent = &index.Entry{Summary: schemas.SessionSummary{Session: p.Session}}
 		}
 		root = parent
@@ -61,16 +61,16 @@ func (q *queries) family(ctx context.Context, p *page, answer *schemas.SessionTr
 	return nil
 }
 
-// family gathers the sessions of a family from its root on.
+// family collects the sessions of a family, starting at its root.
 type family struct {
 	ix    *index.Index
-	own   *index.Entry // as its log is
+	own   *index.Entry // the queried session, up to date with its log
 	room  int
 	seen  map[string]bool
 	nodes []schemas.TreeNode
 }
 
-// add adds a session and, level by level, what was branched from it. It returns false where not all have room.
+// add adds a session and, level by level, its branches. It returns false if not all of them fit.
 func (f *family) add(root *index.Entry) bool {
 	for level := []*index.Entry{root}; len(level) > 0; {
 		var next []*index.Entry
@@ -83,7 +83,7 @@ func (f *family) add(root *index.Entry) bool {
 			}
 			children := f.ix.Children(e.Summary.Session)
 			if p := f.own.Summary.Parent; p != nil && p.Session == e.Summary.Session {
-				children = append(children, f.own) // the index may not have it yet
+				children = append(children, f.own) // it may not be indexed yet
 			}
 			next = append(next, children...)
 		}

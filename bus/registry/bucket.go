@@ -15,35 +15,37 @@ import (
 )
 
 const (
-	// rejoinWait is how long to wait before a watch that broke is begun again.
-	rejoinWait = 500 * time.Millisecond
-	// waitingMessages is how many changes of a bucket may wait for their reader. One that is lost makes a gap, after
-	// which the client's library asks for the rest anew.
-	waitingMessages = 4096
+	// rewatchWait is the pause before a broken watch is restarted.
+	rewatchWait = 500 * time.Millisecond
+	// bufferedMessages is how many changes of a bucket are buffered. If the buffer overflows, nats.go detects the gap
+	// and requests the missing messages again.
+	bufferedMessages = 4096
 
-	headerOperation = "KV-Operation" // of the key-value buckets of NATS; absent from what is put
+	headerOperation = "KV-Operation" // header of NATS key-value buckets; a put does not have it
 )
 
-// entry is what a key of a bucket has become.
+// entry is a revision of a key.
 type entry struct {
 	key      string
 	value    []byte
 	revision uint64
 	deleted  bool
-	foreign  bool // nobody put it: a server answered there, see [codec.IsAnswer]
-	alone    bool // it has taken the place of all that the key had
+	foreign  bool // an answer of a server, which no client has put; see [codec.IsAnswer]
+	rollup   bool // it replaced all earlier revisions of the key
 }
 
-// watchBucket follows a key-value bucket until ctx ends, which is no error. First it gives load everything that is
-// there, of each key the oldest first, and then every change to next. What has a time to live ends by the clock of this
-// process, with ends: the buckets that untrusted users write allow no roll-ups, so the server cannot mark there what
-// has expired (decision 59). It ends too late by the age that it had when it was loaded.
-func watchBucket(ctx context.Context, c *bus.Conn, bucket string, ends *expiry, load func(all []entry),
+// watchBucket follows a key-value bucket. When ctx ends it returns nil. It passes all stored entries to load, those of
+// a key in their order, and then every change to next.
+//
+// Entries with a time to live expire by the clock of this process, in expiring: the buckets that untrusted clients may
+// write do not allow roll-ups, so the server cannot store markers there for expired entries (decision 59). An entry
+// that was loaded expires too late, by the age that it had at that time.
+func watchBucket(ctx context.Context, c *bus.Conn, bucket string, expiring *expiry, load func(all []entry),
 	next func(e entry)) error {
-	messages := make(chan *nats.Msg, waitingMessages)
+	messages := make(chan *nats.Msg, bufferedMessages)
 	sub, err := subscribeBucket(ctx, c, bucket, messages)
 	if natsio.NoConsumersLeft(err) {
-		return pollBucket(ctx, c, bucket, ends, load, next)
+		return pollBucket(ctx, c, bucket, expiring, load, next)
 	}
 	if err != nil {
 		return err
@@ -65,8 +67,8 @@ func watchBucket(ctx context.Context, c *bus.Conn, bucket string, ends *expiry, 
 			return nil
 		case <-closed:
 			return errors.New("registry: watch of " + bucket + " ended")
-		case <-ends.due():
-			for _, e := range ends.over(time.Now()) {
+		case <-expiring.due():
+			for _, e := range expiring.expired(time.Now()) {
 				next(e)
 			}
 		case m := <-messages:
@@ -76,8 +78,8 @@ func watchBucket(ctx context.Context, c *bus.Conn, bucket string, ends *expiry, 
 			}
 			e, ttl, ok := entryOf(natsio.Stored{Subject: m.Subject, Sequence: md.Sequence.Stream, Header: m.Header,
 				Data: m.Data}, bucket)
-			if ok && !e.foreign { // what was there before ends when it would have
-				ends.set(e, ttl)
+			if ok && !e.foreign { // a foreign entry does not change when the entry before it expires
+				expiring.set(e, ttl)
 			}
 			switch {
 			case ok && loaded:
@@ -85,7 +87,7 @@ func watchBucket(ctx context.Context, c *bus.Conn, bucket string, ends *expiry, 
 			case ok:
 				all = append(all, e)
 			}
-			if !loaded && (uint64(len(all)) >= left || md.NumPending == 0) { // less have come where some have ended
+			if !loaded && (uint64(len(all)) >= left || md.NumPending == 0) { // fewer arrive if some expired
 				load(all)
 				all, loaded = nil, true
 			}
@@ -93,8 +95,8 @@ func watchBucket(ctx context.Context, c *bus.Conn, bucket string, ends *expiry, 
 	}
 }
 
-// subscribeBucket begins to receive what the bucket has of each key, and then its changes. It is done as the key-value
-// API of nats.go does it, which does not tell what has a time to live.
+// subscribeBucket subscribes to all stored messages of a bucket and to its changes. It does so as the key-value API of
+// nats.go does; that API does not report the time to live of an entry.
 func subscribeBucket(ctx context.Context, c *bus.Conn, bucket string, messages chan *nats.Msg) (*nats.Subscription,
 	error) {
 	prefix := strings.TrimSuffix(natsio.APIPrefix(c.JetStream()), ".")
@@ -106,17 +108,18 @@ func subscribeBucket(ctx context.Context, c *bus.Conn, bucket string, messages c
 		nats.DeliverAll(), nats.Context(ctx))
 }
 
-// entryOf reads a message of a bucket's stream; ttl is 0 for one that has no end.
+// entryOf decodes a message of a bucket's stream. ttl is 0 if the entry does not expire. ok is false if the message is
+// not an entry.
 func entryOf(m natsio.Stored, bucket string) (e entry, ttl time.Duration, ok bool) {
 	key, ok := strings.CutPrefix(m.Subject, "$KV."+bucket+".")
-	if !ok || m.Unreadable || strings.Contains(key, "\x7f") { // what a watch is not given is no entry
+	if !ok || m.Unreadable || !natsio.Literal(key) {
 		return e, 0, false
 	}
-	e = entry{key: key, value: m.Data, revision: m.Sequence, alone: m.Header.Get(jetstream.MsgRollup) != ""}
+	e = entry{key: key, value: m.Data, revision: m.Sequence, rollup: m.Header.Get(jetstream.MsgRollup) != ""}
 	e.foreign = codec.IsAnswer(m.Header, m.Data)
 	e.deleted = !e.foreign &&
 		(m.Header.Get(headerOperation) != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "")
-	e.foreign = e.foreign || !e.deleted && len(m.Data) == 0 // a status, or an acknowledgement of one
+	e.foreign = e.foreign || !e.deleted && len(m.Data) == 0 // a status message, or an empty acknowledgement
 	if !e.deleted && !e.foreign {
 		ttl = natsio.TimeToLive(m.Header.Get(jetstream.MsgTTLHeader))
 	}

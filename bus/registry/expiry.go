@@ -2,56 +2,56 @@ package registry
 
 import "time"
 
-// expiry knows which entries of a bucket end when. It belongs to one goroutine.
+// expiry records when the entries of a bucket expire. Only one goroutine may use it.
 type expiry struct {
-	ends  map[string]ending // by key
-	timer *time.Timer       // of the next one
+	deadlines map[string]deadline // by key
+	timer     *time.Timer         // fires at the earliest deadline
 }
 
-type ending struct {
+type deadline struct {
 	at       time.Time
-	revision uint64
+	revision uint64 // of the entry that expires
 }
 
 func newExpiry() *expiry {
-	x := &expiry{ends: map[string]ending{}, timer: time.NewTimer(time.Hour)}
+	x := &expiry{deadlines: map[string]deadline{}, timer: time.NewTimer(time.Hour)}
 	x.timer.Stop()
 	return x
 }
 
 func (x *expiry) stop() { x.timer.Stop() }
 
-// set says that an entry ends ttl from now, or not at all where that is 0.
+// set records that an entry expires ttl from now, or never if ttl is 0. It replaces the deadline of the key.
 func (x *expiry) set(e entry, ttl time.Duration) {
 	if ttl == 0 {
-		delete(x.ends, e.key)
+		delete(x.deadlines, e.key)
 	} else {
-		x.ends[e.key] = ending{time.Now().Add(ttl), e.revision}
+		x.deadlines[e.key] = deadline{time.Now().Add(ttl), e.revision}
 	}
 	x.arm()
 }
 
-// due has a value once an entry may be over.
+// due returns a channel that receives a value when entries may have expired.
 func (x *expiry) due() <-chan time.Time { return x.timer.C }
 
-// over takes out the entries that have ended, as what has become of them.
-func (x *expiry) over(now time.Time) (ended []entry) {
-	for key, end := range x.ends {
-		if !now.Before(end.at) {
-			ended = append(ended, entry{key: key, revision: end.revision, deleted: true})
-			delete(x.ends, key)
+// expired removes the deadlines that have passed, and returns the deletions of their entries.
+func (x *expiry) expired(now time.Time) (deletions []entry) {
+	for key, d := range x.deadlines {
+		if !now.Before(d.at) {
+			deletions = append(deletions, entry{key: key, revision: d.revision, deleted: true})
+			delete(x.deadlines, key)
 		}
 	}
 	x.arm()
-	return ended
+	return deletions
 }
 
-// arm sets the timer to the next end.
+// arm sets the timer to the earliest deadline.
 func (x *expiry) arm() {
 	var next time.Time
-	for _, end := range x.ends {
-		if next.IsZero() || end.at.Before(next) {
-			next = end.at
+	for _, d := range x.deadlines {
+		if next.IsZero() || d.at.Before(next) {
+			next = d.at
 		}
 	}
 	if next.IsZero() {

@@ -2,8 +2,8 @@ package registry
 
 import "context"
 
-// RepairKey puts a key in order as one does who has seen of it a value, at the revision said, and an answer of a server
-// behind that, and nothing since.
-func (p *Profiles) RepairKey(ctx context.Context, name string, said, over uint64) error {
-	return p.repair(ctx, name, key{said: said, over: over, messages: 2})
+// RepairKey repairs a key as a runner does that has received a value at a revision, the foreign entry cover after it,
+// and nothing since.
+func (p *Profiles) RepairKey(ctx context.Context, name string, revision, cover uint64) error {
+	return p.repair(ctx, name, key{revision: revision, cover: cover, messages: 2})
 }

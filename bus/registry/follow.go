@@ -10,119 +10,129 @@ import (
 	"github.com/loopbus/loopbus/bus/natsio"
 )
 
-// answersEvery is how often answers of servers are logged at most: whoever has them sent chooses how many there are.
-const answersEvery = 10 * time.Second
+// foreignLogEvery is the minimum time between two log lines about foreign entries, because the client that directs them
+// here decides how many there are.
+const foreignLogEvery = 10 * time.Second
 
-// followed is what the entries of a bucket say, by key. It follows the bucket, so asking costs no request. Answers of
-// servers are no part of the bucket: what was there before them counts.
+// followed holds the decoded entries of a bucket, by key. It follows the bucket, so reading them sends no request.
+// Foreign entries are ignored: the entry before them stays valid. All methods may be called concurrently.
 type followed[T any] struct {
-	end  context.CancelFunc
+	stop context.CancelFunc
 	done chan struct{}
 
 	mu      sync.Mutex
 	loaded  bool
 	entries map[string]T
+	seen    uint64        // revision of the newest entry that was processed, foreign ones included
+	awaited uint64        // revision that a caller of catchUp waits for; 0 if there is none
 	changed chan struct{} // closed at the next change
 }
 
-// reading is how the entries of a bucket are read.
-type reading[T any] struct {
+// source describes a bucket and how its entries are decoded.
+type source[T any] struct {
 	bucket string
 	log    *slog.Logger
-	// read says what an entry means that was put; before is what it said until then. One that cannot be read is logged,
-	// and is not there.
-	read func(e entry, before T) (T, error)
-	// keys, if set, takes in every entry.
+	// decode returns the meaning of an entry that was put. before is the meaning of the key's previous entry. An entry
+	// that decode refuses is logged, and treated as if the key did not exist.
+	decode func(e entry, before T) (T, error)
+	// keys, if not nil, records every entry.
 	keys *keys
 }
 
-// follow watches a bucket, again whenever the watch breaks, until [followed.Close].
-func follow[T any](c *bus.Conn, r reading[T]) *followed[T] {
+// follow watches a bucket until [followed.Close]. It restarts a broken watch.
+func follow[T any](c *bus.Conn, src source[T]) *followed[T] {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &followed[T]{end: cancel, done: make(chan struct{}), changed: make(chan struct{})}
-	passed := answers{log: r.log, bucket: r.bucket}
+	f := &followed[T]{stop: cancel, done: make(chan struct{}), changed: make(chan struct{})}
+	foreign := foreignLog{log: src.log, bucket: src.bucket}
 	load := func(all []entry) {
 		known := make(map[string]T, len(all))
-		said := make(map[string]bool, len(all)) // what somebody has put or deleted
-		r.keys.reset()
+		written := make(map[string]bool, len(all)) // keys that a client has put or deleted
+		src.keys.reset()
 		f.change(func() {
 			for _, e := range all {
-				r.keys.take(e)
+				src.keys.record(e)
+				f.seen = max(f.seen, e.revision)
 				before, had := f.entries[e.key]
 				switch {
 				case !e.foreign:
-					said[e.key] = true
-					r.record(known, e, before)
-				case had && !said[e.key]:
+					written[e.key] = true
+					src.apply(known, e, before)
+				case had && !written[e.key]:
 					known[e.key] = before
 				}
-				passed.count(e)
+				foreign.check(e)
 			}
 			f.entries, f.loaded = known, true
 		})
 	}
 	next := func(e entry) {
-		r.keys.take(e)
-		if passed.count(e) {
+		src.keys.record(e)
+		if foreign.check(e) && !f.skip(e.revision) {
 			return
 		}
-		f.change(func() { r.record(f.entries, e, f.entries[e.key]) })
+		f.change(func() {
+			if f.seen = max(f.seen, e.revision); !e.foreign {
+				src.apply(f.entries, e, f.entries[e.key])
+			}
+		})
 	}
 	go func() {
 		defer close(f.done)
-		ends := newExpiry()
-		defer ends.stop()
+		expiring := newExpiry()
+		defer expiring.stop()
 		for ctx.Err() == nil {
-			if err := watchBucket(ctx, c, r.bucket, ends, load, next); err != nil && ctx.Err() == nil {
-				r.log.Warn("watching a bucket", "bucket", r.bucket, "err", err)
-				natsio.Wait(ctx, rejoinWait)
+			err := watchBucket(ctx, c, src.bucket, expiring, load, next)
+			if err != nil && ctx.Err() == nil {
+				src.log.Warn("watching a bucket failed, trying again", "bucket", src.bucket, "err", err)
+				natsio.Wait(ctx, rewatchWait)
 			}
 		}
 	}()
 	return f
 }
 
-// record has an entry that somebody has put or deleted among the entries, or not.
-func (r reading[T]) record(entries map[string]T, e entry, before T) {
+// apply applies an entry that a client has put or deleted to entries.
+func (src source[T]) apply(entries map[string]T, e entry, before T) {
 	delete(entries, e.key)
 	if e.deleted {
 		return
 	}
-	said, err := r.read(e, before)
+	decoded, err := src.decode(e, before)
 	if err != nil {
-		r.log.Warn("announcement ignored", "bucket", r.bucket, "key", e.key, "err", err)
+		src.log.Warn("announcement ignored", "bucket", src.bucket, "key", e.key, "err", err)
 		return
 	}
-	entries[e.key] = said
+	entries[e.key] = decoded
 }
 
-// answers logs the answers of servers that are passed over. It belongs to one goroutine.
-type answers struct {
+// foreignLog logs the foreign entries of a bucket, at a limited rate. Only one goroutine may use it.
+type foreignLog struct {
 	log    *slog.Logger
 	bucket string
-	n      int // since the last line
-	logged time.Time
+	n      int       // entries since the last line
+	last   time.Time // time of the last line
 }
 
-// count reports whether an entry is an answer.
-func (a *answers) count(e entry) bool {
+// check reports whether an entry is foreign, and logs it if so.
+func (l *foreignLog) check(e entry) bool {
 	if !e.foreign {
 		return false
 	}
-	if a.n++; time.Since(a.logged) >= answersEvery {
-		a.log.Warn("answers of a NATS server, which somebody had sent to a bucket, are passed over", "bucket", a.bucket,
-			"key", e.key, "revision", e.revision, "answers", a.n)
-		a.n, a.logged = 0, time.Now()
+	if l.n++; time.Since(l.last) >= foreignLogEvery {
+		l.log.Warn("ignored answers of a NATS server that were directed to a bucket", "bucket", l.bucket, "key", e.key,
+			"revision", e.revision, "answers", l.n)
+		l.n, l.last = 0, time.Now()
 	}
 	return true
 }
 
-// Close stops following. What is known stays known.
+// Close stops following the bucket. The entries known so far can still be read.
 func (f *followed[T]) Close() {
-	f.end()
+	f.stop()
 	<-f.done
 }
 
+// change calls do under the lock, and then wakes all waiting callers.
 func (f *followed[T]) change(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,7 +141,28 @@ func (f *followed[T]) change(do func()) {
 	f.changed = make(chan struct{})
 }
 
-// wait calls ok, under the lock, once the bucket has been read and at every change until it is true.
+// skip records a foreign entry as processed. It reports whether a caller of catchUp waited for it or an earlier entry.
+func (f *followed[T]) skip(revision uint64) (awaited bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen = max(f.seen, revision)
+	awaited = f.awaited > 0 && f.seen >= f.awaited
+	if awaited {
+		f.awaited = 0
+	}
+	return awaited
+}
+
+// catchUp returns once all entries up to a revision have been processed.
+func (f *followed[T]) catchUp(ctx context.Context, revision uint64) error {
+	return f.wait(ctx, func() bool {
+		f.awaited = max(f.awaited, revision)
+		return f.seen >= revision
+	})
+}
+
+// wait returns nil once ok returns true. It calls ok under the lock, when the bucket has been loaded and at every
+// change. If ctx ends before, it returns the cause.
 func (f *followed[T]) wait(ctx context.Context, ok func() bool) error {
 	for {
 		f.mu.Lock()

@@ -13,9 +13,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// answerAt has the server answer at a subject, as whoever may publish anything can have it done: a stream's
-// acknowledgement, the state of a stream, a stored message, and that there is none. It returns once a message of ours
-// behind them is stored.
+// answerAt directs answers of the server to a subject, as a client can that may publish any message: an
+// acknowledgement, the state of a stream, a stored message, and the status that there is none. It returns once they are
+// stored.
 func answerAt(t *testing.T, c *bus.Conn, subject string) {
 	t.Helper()
 	stored := "agent.evt.s1"
@@ -25,16 +25,16 @@ func answerAt(t *testing.T, c *bus.Conn, subject string) {
 	}
 	for _, asked := range []string{"agent.cmd.s1.prompt", "$JS.API.STREAM.INFO.AGENT_EVT",
 		"$JS.API.DIRECT.GET.AGENT_EVT." + stored, "$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.none"} {
-		before := messages(t, c, subject)
+		before := lastSeq(t, c, subject)
 		if err := c.NATS().PublishMsg(&nats.Msg{Subject: asked, Reply: subject}); err != nil {
 			t.Fatal(err)
 		}
-		bustest.Eventually(t, "the answer to "+asked+" is stored", func() bool { return messages(t, c, subject) > before })
+		bustest.Eventually(t, "the answer to "+asked+" is stored", func() bool { return lastSeq(t, c, subject) > before })
 	}
 }
 
-// messages is the sequence of the newest message on a bucket's subject.
-func messages(t *testing.T, c *bus.Conn, subject string) uint64 {
+// lastSeq returns the sequence of the newest message in the bucket that a subject belongs to.
+func lastSeq(t *testing.T, c *bus.Conn, subject string) uint64 {
 	t.Helper()
 	stream, err := c.JetStream().Stream(bustest.Deadline(t), "KV_"+strings.Split(subject, ".")[1])
 	if err != nil {
@@ -43,9 +43,10 @@ func messages(t *testing.T, c *bus.Conn, subject string) uint64 {
 	return stream.CachedInfo().State.LastSeq
 }
 
-// An answer of a server in the place of a profile is not an empty one, which would have neither approvals nor limits:
-// the profile that was there counts, also for who comes later. Where nobody has put one there is none.
-func TestAnAnswerOfAServerIsNoProfile(t *testing.T) {
+// An answer of a server at the key of a profile must not count as an empty profile, which would have neither approvals
+// nor limits: the stored profile stays valid, also for a reader that starts later. A name without a profile stays
+// unknown.
+func TestServerAnswerIsNotAProfile(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	kv := profileBucket(t, c)
@@ -63,24 +64,24 @@ func TestAnAnswerOfAServerIsNoProfile(t *testing.T) {
 	if _, err := kv.Put(bustest.Deadline(t), "behind", []byte(`{}`)); err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "all has been seen", func() bool {
+	bustest.Eventually(t, "the last profile is known", func() bool {
 		_, err := profiles.Profile(bustest.Deadline(t), "behind")
 		return err == nil
 	})
-	readers := map[string]*registry.Profiles{"who followed": profiles, "who comes later": newProfiles(t, c)}
-	for who, profiles := range readers {
+	readers := map[string]*registry.Profiles{"earlier reader": profiles, "later reader": newProfiles(t, c)}
+	for reader, profiles := range readers {
 		if !strict(t, profiles) {
-			t.Errorf("%s has another profile", who)
+			t.Errorf("%s: it has a different profile", reader)
 		}
 		_, err := profiles.Profile(bustest.Deadline(t), "writer")
 		if !errors.Is(err, errNone) || !strings.Contains(err.Error(), "answer of a NATS server") {
-			t.Errorf("what nobody has put, for %s: %v", who, err)
+			t.Errorf("%s: unknown name: %v", reader, err)
 		}
 	}
 }
 
-// A worker's announcement stays while its worker lives, whatever a server answers there.
-func TestAnAnswerOfAServerTakesNoToolAway(t *testing.T) {
+// Answers of a server at the key of an announcement do not remove the announcement.
+func TestServerAnswerDoesNotRemoveTool(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	bustest.Announce(t, c, "w1", schemas.ToolDefinition{Name: "bash", Description: "x", Parameters: []byte(`{}`)})

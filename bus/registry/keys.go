@@ -5,21 +5,22 @@ import (
 	"sync"
 )
 
-// keepRevisions is how many messages a key may have before those are removed that no longer count.
+// keepRevisions is how many messages a key may have before its outdated revisions are removed. A full key refuses
+// further puts.
 const keepRevisions = 16
 
-// key is what a bucket has on a key, as far as it has been followed.
+// key is the known state of a key in a bucket.
 type key struct {
-	said     uint64 // revision of what somebody has put or deleted last; 0 where there is none
-	deleted  bool   // that is a deletion
-	over     uint64 // revision of the newest answer of a server behind it; 0 where there is none
-	messages int    // at most; the bucket may have fewer
+	revision uint64 // of the last put or deletion by a client; 0 if there is none
+	deleted  bool   // that revision is a deletion
+	cover    uint64 // revision of the newest foreign entry after it; 0 if there is none
+	messages int    // upper bound of the number of messages that are stored
 }
 
-// keys are the keys of a bucket, and which of them need something. A nil one takes in nothing. Its methods may be
+// keys records the keys of a bucket, and which of them need a repair. A nil *keys records nothing. Its methods may be
 // called concurrently.
 type keys struct {
-	found chan struct{} // has a token when a key may need something
+	found chan struct{} // has a token when a key may need a repair
 
 	mu   sync.Mutex
 	list map[string]key
@@ -27,7 +28,7 @@ type keys struct {
 
 func newKeys() *keys { return &keys{found: make(chan struct{}, 1), list: map[string]key{}} }
 
-// reset forgets all: the bucket is read again.
+// reset forgets all keys, because the bucket is loaded again.
 func (k *keys) reset() {
 	if k == nil {
 		return
@@ -37,8 +38,8 @@ func (k *keys) reset() {
 	clear(k.list)
 }
 
-// take takes in the next entry of the bucket.
-func (k *keys) take(e entry) {
+// record records the next entry of the bucket.
+func (k *keys) record(e entry) {
 	if k == nil {
 		return
 	}
@@ -46,16 +47,16 @@ func (k *keys) take(e entry) {
 	defer k.mu.Unlock()
 	now := k.list[e.key]
 	now.messages++
-	if e.alone {
+	if e.rollup {
 		now.messages = 1
 	}
 	if e.foreign {
-		now.over = e.revision
+		now.cover = e.revision
 	} else {
-		now.said, now.deleted, now.over = e.revision, e.deleted, 0
+		now.revision, now.deleted, now.cover = e.revision, e.deleted, 0
 	}
 	k.list[e.key] = now
-	if now.needs() {
+	if now.needsRepair() {
 		select {
 		case k.found <- struct{}{}:
 		default:
@@ -63,28 +64,28 @@ func (k *keys) take(e entry) {
 	}
 }
 
-// needs reports whether something lies over what counts, or too much before it.
-func (k key) needs() bool { return k.over > 0 || k.messages > keepRevisions }
+// needsRepair reports whether a foreign entry covers the valid one, or the key has too many revisions.
+func (k key) needsRepair() bool { return k.cover > 0 || k.messages > keepRevisions }
 
-// needing returns the keys that need something.
-func (k *keys) needing() map[string]key {
+// damaged returns the keys that need a repair.
+func (k *keys) damaged() map[string]key {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	list := maps.Clone(k.list)
-	maps.DeleteFunc(list, func(_ string, of key) bool { return !of.needs() })
+	maps.DeleteFunc(list, func(_ string, state key) bool { return !state.needsRepair() })
 	return list
 }
 
-// over reports whether an answer of a server lies over a key.
-func (k *keys) over(name string) bool {
+// covered reports whether a foreign entry covers a key.
+func (k *keys) covered(name string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.list[name].over > 0
+	return k.list[name].cover > 0
 }
 
-// mended says that a key is as it was taken to be, without what lay over it or before it. What has come meanwhile
-// stays.
-func (k *keys) mended(name string, was key) {
+// repaired records that a key in the state was has been repaired: only its valid revision is left. It keeps what was
+// recorded of the key in the meantime.
+func (k *keys) repaired(name string, was key) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now, ok := k.list[name]
@@ -92,10 +93,10 @@ func (k *keys) mended(name string, was key) {
 		return
 	}
 	now.messages = max(now.messages-was.messages, 0) + 1
-	if now.over == was.over {
-		now.over = 0
+	if now.cover == was.cover {
+		now.cover = 0
 	}
-	if k.list[name] = now; now.said == 0 && now.over == 0 {
+	if k.list[name] = now; now.revision == 0 && now.cover == 0 {
 		delete(k.list, name)
 	}
 }

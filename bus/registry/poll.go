@@ -12,47 +12,47 @@ import (
 
 const (
 	pollEvery   = 500 * time.Millisecond
-	pollFor     = time.Minute // until a consumer is tried again
-	pollTimeout = 10 * time.Second
+	pollFor     = time.Minute      // then watchBucket requests a consumer again
+	pollTimeout = 10 * time.Second // of one scan of the stream
 )
 
-// pollBucket does for a while what watchBucket does, without a consumer: whoever may make one of a bucket can make as
-// many as there may be (decision 136).
-func pollBucket(ctx context.Context, c *bus.Conn, bucket string, ends *expiry, load func(all []entry),
+// pollBucket does the same as watchBucket, but without a consumer, and returns after pollFor. A client that may create
+// consumers of a bucket can create as many as the stream allows, so that none is left for a runner (decision 136).
+func pollBucket(ctx context.Context, c *bus.Conn, bucket string, expiring *expiry, load func(all []entry),
 	next func(e entry)) error {
 	var all []entry
-	take := func(e entry) { all = append(all, e) }
+	process := func(e entry) { all = append(all, e) }
 	from, loaded := uint64(1), false
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	for begun := time.Now(); time.Since(begun) < pollFor; {
+	for start := time.Now(); time.Since(start) < pollFor; {
 		if ctx.Err() != nil {
 			return nil
 		}
-		asking, cancel := context.WithTimeout(ctx, pollTimeout)
+		scanning, cancel := context.WithTimeout(ctx, pollTimeout)
 		var err error
-		from, err = natsio.Scan(asking, c.JetStream(), "KV_"+bucket, from, math.MaxUint64, func(m natsio.Stored) error {
+		from, err = natsio.Scan(scanning, c.JetStream(), "KV_"+bucket, from, math.MaxUint64, func(m natsio.Stored) error {
 			if e, ttl, ok := entryOf(m, bucket); ok {
 				if !e.foreign {
-					ends.set(e, ttl)
+					expiring.set(e, ttl)
 				}
-				take(e)
+				process(e)
 			}
 			return nil
 		})
 		cancel()
 		if err != nil {
-			return fmt.Errorf("registry: bucket %s, whose stream has no consumer left: %w", bucket, err)
+			return fmt.Errorf("registry: poll bucket %s, whose stream has reached its limit of consumers: %w", bucket, err)
 		}
 		if !loaded {
 			load(all)
-			all, take, loaded = nil, next, true
+			all, process, loaded = nil, next, true
 		}
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
-		case <-ends.due():
-			for _, e := range ends.over(time.Now()) {
+		case <-expiring.due():
+			for _, e := range expiring.expired(time.Now()) {
 				next(e)
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Who lists tools and profiles may make consumers, and can leave none for others. A runner that comes then knows both
-// all the same, and what becomes of them.
+// A client that lists tools and profiles may create consumers, and can use up the limit of the streams. A runner that
+// starts then nevertheless receives tools and profiles, and their changes.
 func TestBucketsAreFollowedWithoutAConsumer(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
@@ -38,7 +38,7 @@ func TestBucketsAreFollowedWithoutAConsumer(t *testing.T) {
 	if err := kv.Delete(bustest.Deadline(t), "coder"); err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "the profile that was deleted is gone", func() bool {
+	bustest.Eventually(t, "the deletion of the profile is known", func() bool {
 		list, err := profiles.List(bustest.Deadline(t))
 		return err == nil && len(list) == 0
 	})

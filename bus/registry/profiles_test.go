@@ -44,7 +44,7 @@ func TestProfilesFollowTheBucket(t *testing.T) {
 	}
 	_, err = profiles.Profile(bustest.Deadline(t), "writer")
 	if !errors.Is(err, errNone) || !strings.Contains(err.Error(), "agent_profiles has reviewer") {
-		t.Errorf("a profile that there is not: %v", err)
+		t.Errorf("unknown profile: %v", err)
 	}
 
 	set("reviewer", `{"tools":"read"}`)
@@ -53,13 +53,13 @@ func TestProfilesFollowTheBucket(t *testing.T) {
 		return err != nil
 	})
 	if errors.Is(err, errNone) || !strings.Contains(err.Error(), "/tools: expected array") {
-		t.Errorf("a profile that cannot be read: %v", err)
+		t.Errorf("broken profile: %v", err)
 	}
 
 	if err := kv.Delete(bustest.Deadline(t), "reviewer"); err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "the profile is gone", func() bool {
+	bustest.Eventually(t, "the profile is unknown", func() bool {
 		_, err := profiles.Profile(bustest.Deadline(t), "reviewer")
 		return errors.Is(err, errNone)
 	})

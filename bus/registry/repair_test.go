@@ -27,14 +27,14 @@ func newProfiles(t *testing.T, c *bus.Conn) *registry.Profiles {
 	return p
 }
 
-// strict reports whether the profile coder asks for approvals.
+// strict reports whether the profile coder requires approvals.
 func strict(t *testing.T, p *registry.Profiles) bool {
 	t.Helper()
 	profile, err := p.Profile(bustest.Deadline(t), "coder")
 	return err == nil && profile.Approval != nil && profile.Approval.Asks("bash")
 }
 
-// repair has n runners repair the bucket all the time until the test ends.
+// repair runs Repair on n runners until the test ends.
 func repair(t *testing.T, c *bus.Conn, n int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -46,7 +46,7 @@ func repair(t *testing.T, c *bus.Conn, n int) {
 	t.Cleanup(func() { cancel(); runners.Wait() })
 }
 
-// flood has the server answer n times at the key of a profile.
+// flood directs n answers of the server to the key of a profile.
 func flood(t *testing.T, c *bus.Conn, profile string, n int) {
 	t.Helper()
 	for range n {
@@ -55,14 +55,14 @@ func flood(t *testing.T, c *bus.Conn, profile string, n int) {
 			t.Error(err)
 		}
 	}
-	// The stream of updates has answered all before this.
+	// The server answers in order, so when this is acknowledged it has sent all answers.
 	if _, err := c.JetStream().Publish(bustest.Deadline(t), "agent.live.s1.update", []byte("{}")); err != nil {
 		t.Error(err)
 	}
 }
 
-// kept is what the bucket has on the key of a profile: how many messages, and the last of them.
-func kept(t *testing.T, c *bus.Conn, profile string) (n uint64, last string) {
+// stored returns the number of messages that the bucket has at the key of a profile, and the last of them.
+func stored(t *testing.T, c *bus.Conn, profile string) (n uint64, last string) {
 	t.Helper()
 	stream, err := c.JetStream().Stream(bustest.Deadline(t), "KV_"+schemas.BucketProfiles)
 	if err != nil {
@@ -83,9 +83,8 @@ func kept(t *testing.T, c *bus.Conn, profile string) (n uint64, last string) {
 	return info.State.Subjects[subject], last
 }
 
-// However many answers there are, none takes a profile's place while no runner is there; and a runner that comes puts
-// the profile again.
-func TestAFloodOfAnswersTakesNoProfileAway(t *testing.T) {
+// Without a runner, no number of answers replaces a profile. A runner that starts later puts the profile again.
+func TestFloodOfServerAnswersDoesNotReplaceProfile(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	kv := profileBucket(t, c)
@@ -96,23 +95,42 @@ func TestAFloodOfAnswersTakesNoProfileAway(t *testing.T) {
 	}
 	flood(t, c, "coder", 500)
 	if !strict(t, newProfiles(t, c)) {
-		t.Fatal("the profile is gone")
+		t.Fatal("the profile is not valid any more")
 	}
 	if _, err := kv.Put(bustest.Deadline(t), "coder", []byte(`{"tools":[]}`)); err == nil {
-		t.Error("a full key took another value: it has lost one")
+		t.Error("a full key accepted a put, so it discarded a revision")
 	}
 	repair(t, c, 3)
-	bustest.Eventually(t, "the profile is put again, alone", func() bool {
-		n, last := kept(t, c, "coder")
+	bustest.Eventually(t, "the profile is put again, as the only message", func() bool {
+		n, last := stored(t, c, "coder")
 		return n == 1 && last == strictProfile
 	})
 	if _, err := kv.Put(bustest.Deadline(t), "coder", []byte(`{"tools":[]}`)); err != nil {
-		t.Errorf("it cannot be changed: %v", err)
+		t.Errorf("update the profile: %v", err)
 	}
 }
 
-// A profile that an operator has deleted, however that was done, stays deleted under answers.
-func TestADeletedProfileStaysDeleted(t *testing.T) {
+// An answer may be stored at a key that contains a wildcard. As a filter of a purge it would match all keys.
+func TestServerAnswerAtWildcardDoesNotRemoveProfile(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	if _, err := profileBucket(t, c).Put(bustest.Deadline(t), "coder", []byte(strictProfile)); err != nil {
+		t.Fatal(err)
+	}
+	repair(t, c, 2)
+	for range 3 { // a runner repairs together what it finds together, so the other key is the sign for all
+		for _, key := range []string{"*", ">", "other"} {
+			flood(t, c, key, 20)
+		}
+		bustest.Eventually(t, "the other answers are removed", func() bool { n, _ := stored(t, c, "other"); return n == 0 })
+		if n, last := stored(t, c, "coder"); n != 1 || last != strictProfile {
+			t.Fatalf("the profile has %d revisions, the last is %q", n, last)
+		}
+	}
+}
+
+// A profile that an operator has deleted, in any way, stays deleted when answers are stored at its key.
+func TestDeletedProfileStaysDeleted(t *testing.T) {
 	t.Parallel()
 	for how, remove := range map[string]func(context.Context, jetstream.KeyValue, jetstream.Stream) error{
 		"delete": func(ctx context.Context, kv jetstream.KeyValue, _ jetstream.Stream) error {
@@ -141,18 +159,18 @@ func TestADeletedProfileStaysDeleted(t *testing.T) {
 			flood(t, c, "coder", 100)
 			_, err = newProfiles(t, c).Profile(bustest.Deadline(t), "coder")
 			if !errors.Is(err, errNone) {
-				t.Errorf("under answers: %v", err)
+				t.Errorf("with answers at its key: %v", err)
 			}
-			bustest.Eventually(t, "the answers are gone", func() bool { n, _ := kept(t, c, "coder"); return n == 0 })
+			bustest.Eventually(t, "the answers are removed", func() bool { n, _ := stored(t, c, "coder"); return n == 0 })
 			if _, err := newProfiles(t, c).Profile(bustest.Deadline(t), "coder"); !errors.Is(err, errNone) {
-				t.Errorf("afterwards: %v", err)
+				t.Errorf("after the repair: %v", err)
 			}
 		})
 	}
 }
 
-// Runners that put a profile again never undo an update, whatever comes at the same time.
-func TestRepairOverwritesNoUpdate(t *testing.T) {
+// Runners that restore a profile never undo an update, also if answers and updates arrive concurrently.
+func TestRepairDoesNotOverwriteUpdates(t *testing.T) {
 	t.Parallel()
 	s, c := bustest.Small(t)
 	repair(t, c, 3)
@@ -179,7 +197,7 @@ func TestRepairOverwritesNoUpdate(t *testing.T) {
 	}
 	seen := 0
 	for i := 1; i <= updates; i++ {
-		msg := nats.NewMsg("$KV.agent_profiles.coder") // a put is refused while the key is full, this is not
+		msg := nats.NewMsg("$KV.agent_profiles.coder") // a full key refuses a put, but not a roll-up
 		msg.Data = fmt.Appendf(nil, `{"systemPrompt":"%d"}`, i)
 		msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 		if _, err := c.JetStream().PublishMsg(bustest.Deadline(t), msg); err != nil {
@@ -187,20 +205,20 @@ func TestRepairOverwritesNoUpdate(t *testing.T) {
 		}
 		now := version()
 		if now < seen || now > i {
-			t.Fatalf("after %d, the profile is of %d, when %d were written", seen, now, i)
+			t.Fatalf("read version %d after version %d, with %d written", now, seen, i)
 		}
 		seen = now
 	}
 	cancel()
 	attack.Wait()
-	bustest.Eventually(t, "the last update counts", func() bool {
-		n, last := kept(t, c, "coder")
+	bustest.Eventually(t, "the last update is valid", func() bool {
+		n, last := stored(t, c, "coder")
 		return n == 1 && last == fmt.Sprintf(`{"systemPrompt":"%d"}`, updates) && version() == updates
 	})
 }
 
-// Updates do not fill a key while a runner is there.
-func TestRevisionsThatNoLongerCountAreRemoved(t *testing.T) {
+// While a runner is live, updates do not fill a key.
+func TestOutdatedRevisionsAreRemoved(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	kv := profileBucket(t, c)
@@ -211,15 +229,15 @@ func TestRevisionsThatNoLongerCountAreRemoved(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		bustest.Eventually(t, fmt.Sprint("in round ", i, " the older ones are gone"), func() bool {
-			n, last := kept(t, c, "coder")
+		bustest.Eventually(t, fmt.Sprint("in round ", i, " the older revisions are removed"), func() bool {
+			n, last := stored(t, c, "coder")
 			return n < 17 && last == strictProfile
 		})
 	}
 }
 
-// A runner that is behind undoes neither an update nor a deletion: what it would put again counts no more.
-func TestARunnerThatIsBehindUndoesNothing(t *testing.T) {
+// A runner that lags behind the bucket undoes neither an update nor a deletion.
+func TestRepairOfStaleStateChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	kv := profileBucket(t, c)
@@ -229,7 +247,7 @@ func TestARunnerThatIsBehindUndoesNothing(t *testing.T) {
 		"purged":   func(ctx context.Context) error { return kv.Purge(ctx, "purged") },
 		"answered": func(context.Context) error { flood(t, c, "answered", 1); return nil },
 	} {
-		said, err := kv.Put(bustest.Deadline(t), name, []byte(strictProfile))
+		revision, err := kv.Put(bustest.Deadline(t), name, []byte(strictProfile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,11 +255,11 @@ func TestARunnerThatIsBehindUndoesNothing(t *testing.T) {
 		if err := change(bustest.Deadline(t)); err != nil {
 			t.Fatal(err)
 		}
-		_, before := kept(t, c, name)
-		if err := newProfiles(t, c).RepairKey(bustest.Deadline(t), name, said, said+1); err != nil {
+		_, before := stored(t, c, name)
+		if err := newProfiles(t, c).RepairKey(bustest.Deadline(t), name, revision, revision+1); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, last := kept(t, c, name); last != before {
+		if _, last := stored(t, c, name); last != before {
 			t.Errorf("%s: %q became %q", name, before, last)
 		}
 	}

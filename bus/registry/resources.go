@@ -10,27 +10,27 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Resources knows what workspaces have for prompts, as their workers announce it in agent_resources. It follows the
-// bucket, so asking costs no request. All methods may be called concurrently.
+// Resources holds the resources of workspaces, which prompts are built from, as workers announce them in the bucket
+// agent_resources. It follows the bucket, so reading them sends no request. All methods may be called concurrently.
 type Resources struct{ *followed[schemas.Resources] }
 
-// NewResources starts to follow the announcements until [Resources.Close]. c stays the caller's and has to outlive it;
-// a nil logger discards.
+// NewResources follows the announcements until [Resources.Close]. The caller keeps ownership of c, which must outlive
+// the Resources. A nil logger discards.
 func NewResources(c *bus.Conn, log *slog.Logger) *Resources {
-	return &Resources{follow(c, reading[schemas.Resources]{bucket: schemas.BucketResources,
+	return &Resources{follow(c, source[schemas.Resources]{bucket: schemas.BucketResources,
 		log: cmp.Or(log, slog.New(slog.DiscardHandler)),
-		read: func(e entry, _ schemas.Resources) (schemas.Resources, error) {
+		decode: func(e entry, _ schemas.Resources) (schemas.Resources, error) {
 			found, err := schemas.ParseResources(e.value)
 			if key := schemas.ResourcesKey(found.Workspace, found.Worker); err == nil && key != e.key {
-				err = fmt.Errorf("it is of %q", key) // a worker may announce only what its permissions name
+				err = fmt.Errorf("its content belongs to key %q", key) // permissions allow a worker its own keys only
 			}
 			return found, err
 		}})}
 }
 
-// Resources returns what a workspace has, the zero value where no worker announces anything. Where workers announce
-// different things, it is what changed last, and of the same second that of the worker whose name comes first. It waits
-// for the first reading of the bucket. The parts are shared and must not be changed.
+// Resources returns the resources of a workspace, or the zero value if no worker announces any. If several workers
+// announce them, it returns those that changed last, and among those of the same second the ones of the worker whose
+// name sorts first. It waits until the bucket has been loaded. The caller must not modify the returned slices.
 func (r *Resources) Resources(ctx context.Context, workspace string) (newest schemas.Resources, err error) {
 	err = r.wait(ctx, func() bool {
 		for _, e := range r.entries {

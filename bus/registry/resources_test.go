@@ -9,8 +9,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Of several workers' announcements the one that changed last counts. What is under another's key, or no announcement,
-// counts for nothing.
+// If several workers announce resources, those that changed last count. An announcement at another worker's key and an
+// invalid one are ignored.
 func TestResourcesOfAWorkspace(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
@@ -45,7 +45,7 @@ func TestResourcesOfAWorkspace(t *testing.T) {
 		}
 	}
 	put("web.w2", of("web", "w2", "2026-01-01T00:00:03Z"))
-	bustest.Eventually(t, "a change is known", func() bool {
+	bustest.Eventually(t, "the change is known", func() bool {
 		got, err := r.Resources(bustest.Deadline(t), "web")
 		return err == nil && got.Worker == "w2"
 	})

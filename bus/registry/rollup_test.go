@@ -13,9 +13,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Who may write one announcement may not end the others with a roll-up: its header names the whole stream, which the
-// permission for its subject does not see.
-func TestARollUpOfOneWorkerLeavesTheOthers(t *testing.T) {
+// A client that may write one announcement must not remove all others with a roll-up. The permission for its subject
+// does not prevent that, because a header of the message applies the roll-up to the whole stream.
+func TestRollUpIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, bucket := range []string{schemas.BucketTools, schemas.BucketResources} {
 		t.Run(bucket, func(t *testing.T) {
@@ -48,9 +48,9 @@ func TestARollUpOfOneWorkerLeavesTheOthers(t *testing.T) {
 	}
 }
 
-// An announcement ends for its readers although the server leaves no mark: one that was there before them as well. One
-// that is renewed stays.
-func TestAnnouncementsEndWithoutAMark(t *testing.T) {
+// An announcement expires for its readers although the server stores no marker, also one that is older than the reader.
+// A renewed announcement stays.
+func TestAnnouncementsExpireWithoutMarker(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	publish := func(key, body string, ttl time.Duration) {
@@ -60,7 +60,7 @@ func TestAnnouncementsEndWithoutAMark(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	publish("read.w1", `{"name":"read","worker":"w1"}`, 3*time.Second) // long enough to be seen on a busy machine
+	publish("read.w1", `{"name":"read","worker":"w1"}`, 3*time.Second) // long enough to be received on a busy machine
 	publish("ls.w1", `{"name":"ls","worker":"w1"}`, 3*time.Second)
 	box := newToolbox(t, c)
 	if err := box.Wait(bustest.Deadline(t), "read", "ls"); err != nil {
@@ -72,14 +72,14 @@ func TestAnnouncementsEndWithoutAMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	publish("bash.w1", `{"name":"bash","worker":"w1"}`, time.Second)
-	bustest.Eventually(t, "what is not renewed is gone", func() bool {
+	bustest.Eventually(t, "announcements that are not renewed expire", func() bool {
 		return cmp.Equal(described(t, box), []string{"ls:"})
 	})
 	stream, err := c.JetStream().Stream(bustest.Deadline(t), "KV_"+schemas.BucketTools)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "nothing is left in their place", func() bool {
+	bustest.Eventually(t, "the stream has no markers of them", func() bool {
 		info, err := stream.Info(bustest.Deadline(t))
 		return err == nil && info.State.Msgs == 1
 	})

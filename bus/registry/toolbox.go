@@ -13,28 +13,31 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
-// Toolbox knows the tools that workers announce in agent_tools. It follows the bucket, so asking costs no request. All
-// methods may be called concurrently.
+// Toolbox holds the tools that workers announce in the bucket agent_tools. It follows the bucket, so reading them sends
+// no request. All methods may be called concurrently.
 type Toolbox struct {
 	*followed[schemas.ToolAnnouncement]
-	tools []schemas.ToolDefinition // made of the entries when asked for
-	until chan struct{}            // closed when they are made of entries of before
+	conn *bus.Conn
+	// tools are the definitions that Definitions computed last. They are up to date while until is followed.changed.
+	tools []schemas.ToolDefinition
+	until chan struct{}
 }
 
-// NewToolbox starts to follow the announcements until [Toolbox.Close]. c stays the caller's and has to outlive it; a
-// nil logger discards.
+// NewToolbox follows the announcements until [Toolbox.Close]. The caller keeps ownership of c, which must outlive the
+// Toolbox. A nil logger discards.
 func NewToolbox(c *bus.Conn, log *slog.Logger) *Toolbox {
-	return &Toolbox{followed: follow(c, reading[schemas.ToolAnnouncement]{bucket: schemas.BucketTools, read: read,
-		log: cmp.Or(log, slog.New(slog.DiscardHandler))})}
+	return &Toolbox{conn: c, followed: follow(c, source[schemas.ToolAnnouncement]{bucket: schemas.BucketTools,
+		decode: decode, log: cmp.Or(log, slog.New(slog.DiscardHandler))})}
 }
 
-// Follow calls f with the definitions, as of [Toolbox.Definitions], now and whenever announcements have changed, until
-// ctx ends. Changes that come while f runs are one; a renewed announcement is a change that changes nothing. The
-// definitions' parts are shared and must not be changed.
+// Follow calls f with the result of [Toolbox.Definitions], at once and after every change of the announcements, until
+// ctx ends. Changes during a call of f lead to one further call. A renewed announcement is a change too, although the
+// definitions stay the same. f must not modify the parts of the definitions.
 func (t *Toolbox) Follow(ctx context.Context, f func([]schemas.ToolDefinition)) {
 	for {
 		t.mu.Lock()
@@ -42,7 +45,7 @@ func (t *Toolbox) Follow(ctx context.Context, f func([]schemas.ToolDefinition)) 
 		t.mu.Unlock()
 		defs, err := t.Definitions(ctx)
 		if err != nil {
-			return // only because ctx ended
+			return // ctx ended
 		}
 		f(defs)
 		select {
@@ -53,10 +56,10 @@ func (t *Toolbox) Follow(ctx context.Context, f func([]schemas.ToolDefinition)) 
 	}
 }
 
-// Definitions returns one definition per tool and workspace, by name, those of no workspace first. Where workers
-// announce different ones the highest version counts ([schemas.CompareToolVersions]), of one version the newest
-// announcement, and among announcements of the same second that of the worker whose name comes first. It waits for the
-// first reading of the bucket. The definitions' parts are shared and must not be changed.
+// Definitions returns one definition per tool and workspace, sorted by name and workspace; a tool without a workspace
+// comes first. If workers announce different definitions, the highest version counts ([schemas.CompareToolVersions]),
+// within a version the newest announcement, and within the same second that of the worker whose name sorts first. It
+// waits until the bucket has been loaded. The caller must not modify the parts of the definitions.
 func (t *Toolbox) Definitions(ctx context.Context) ([]schemas.ToolDefinition, error) {
 	var tools []schemas.ToolDefinition
 	err := t.wait(ctx, func() bool {
@@ -67,13 +70,34 @@ func (t *Toolbox) Definitions(ctx context.Context) ([]schemas.ToolDefinition, er
 		return true
 	})
 	if err != nil {
-		return nil, fmt.Errorf("registry: ask for the tools: %w", err)
+		return nil, fmt.Errorf("registry: wait for the definitions of tools: %w", err)
 	}
 	return tools, nil
 }
 
-// Announcements returns what workers announce: by tool, version and workspace, and then by worker. It waits for the
-// first reading of the bucket. The definitions' parts are shared and must not be changed.
+// catchUpTimeout bounds [Toolbox.CatchUp].
+const catchUpTimeout = time.Second
+
+// CatchUp returns nil once the toolbox contains everything that was announced before the call. It waits for one second
+// at most, and returns an error if that is not certain by then. It sends one request.
+//
+// An announcement is stored in the bucket some milliseconds before followers of the bucket receive it. A client that
+// announces tools and then sends a prompt that needs them relies on CatchUp.
+func (t *Toolbox) CatchUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	defer cancel()
+	last, ok, err := natsio.Last(ctx, t.conn.JetStream(), "KV_"+schemas.BucketTools, "$KV."+schemas.BucketTools+".>")
+	if err == nil && ok {
+		err = t.catchUp(ctx, last.Sequence)
+	}
+	if err != nil {
+		return fmt.Errorf("registry: catch up with the newest announcement: %w", err)
+	}
+	return nil
+}
+
+// Announcements returns all announcements, sorted by queue (tool, version and workspace) and worker. It waits until the
+// bucket has been loaded. The caller must not modify the parts of the definitions.
 func (t *Toolbox) Announcements(ctx context.Context) ([]schemas.ToolAnnouncement, error) {
 	var all []schemas.ToolAnnouncement
 	err := t.wait(ctx, func() bool {
@@ -83,12 +107,12 @@ func (t *Toolbox) Announcements(ctx context.Context) ([]schemas.ToolAnnouncement
 		return true
 	})
 	if err != nil {
-		return nil, fmt.Errorf("registry: ask for the announcements: %w", err)
+		return nil, fmt.Errorf("registry: wait for the announcements: %w", err)
 	}
 	return all, nil
 }
 
-// Wait returns once all the named tools are announced. If ctx ends before, the error names those that are missing.
+// Wait returns nil once all named tools are announced. If ctx ends before, the error names the missing ones.
 func (t *Toolbox) Wait(ctx context.Context, names ...string) error {
 	missing := names
 	err := t.wait(ctx, func() bool {
@@ -100,12 +124,12 @@ func (t *Toolbox) Wait(ctx context.Context, names ...string) error {
 		return len(missing) == 0
 	})
 	if err != nil {
-		return fmt.Errorf("registry: nobody announces %s: %w", strings.Join(missing, ", "), err)
+		return fmt.Errorf("registry: no worker announces %s: %w", strings.Join(missing, ", "), err)
 	}
 	return nil
 }
 
-// Announced returns the queues that somebody serves. It waits for the first reading of the bucket.
+// Announced returns the queues that at least one worker serves. It waits until the bucket has been loaded.
 func (t *Toolbox) Announced(ctx context.Context) (map[schemas.ToolQueue]bool, error) {
 	queues := map[schemas.ToolQueue]bool{}
 	err := t.wait(ctx, func() bool {
@@ -117,7 +141,7 @@ func (t *Toolbox) Announced(ctx context.Context) (map[schemas.ToolQueue]bool, er
 	return queues, err
 }
 
-// newest returns one definition per tool and workspace, sorted.
+// newest returns one definition per tool and workspace, in the order of [Toolbox.Definitions].
 func newest(entries map[string]schemas.ToolAnnouncement) []schemas.ToolDefinition {
 	all := slices.SortedFunc(maps.Values(entries), func(a, b schemas.ToolAnnouncement) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Workspace, b.Workspace),
@@ -132,30 +156,30 @@ func newest(entries map[string]schemas.ToolAnnouncement) []schemas.ToolDefinitio
 	return tools
 }
 
-// since is the zero time, the oldest there is, where the announcement gives none that can be read.
+// since returns the time of an announcement, or the zero time, which sorts as the oldest, if it cannot be parsed.
 func since(a schemas.ToolAnnouncement) time.Time {
 	at, _ := time.Parse(time.RFC3339, a.Since)
 	return at
 }
 
-// read reads an entry of the bucket; before is what it said until now.
-func read(e entry, before schemas.ToolAnnouncement) (schemas.ToolAnnouncement, error) {
-	a, err := readAnnouncement(e.value)
+// decode decodes an entry of the bucket. before is the previous announcement of the key.
+func decode(e entry, before schemas.ToolAnnouncement) (schemas.ToolAnnouncement, error) {
+	a, err := parseAnnouncement(e.value)
 	if key := schemas.AnnouncementKey(a.Queue().Name(), a.Worker); err == nil && key != e.key {
-		err = fmt.Errorf("it is of %q", key) // a worker may announce only what its permissions name
+		err = fmt.Errorf("its content belongs to key %q", key) // permissions allow a worker its own keys only
 	}
 	if err == nil {
 		err = a.Queue().Check()
 	}
-	if err == nil && !bytes.Equal(a.Parameters, before.Parameters) { // a heartbeat changes nothing
+	if err == nil && !bytes.Equal(a.Parameters, before.Parameters) { // a renewed announcement has the same
 		err = toolargs.Check(a.Parameters)
 	}
 	return a, err
 }
 
-// readAnnouncement reads what a worker announces. It becomes part of the logs of sessions, so it has to keep to its
-// schema, but for a moment that cannot be read, which is left out.
-func readAnnouncement(value []byte) (a schemas.ToolAnnouncement, err error) {
+// parseAnnouncement parses an announcement. It must conform to its schema, because it becomes part of the logs of
+// sessions. Only a time that cannot be parsed is tolerated, and omitted.
+func parseAnnouncement(value []byte) (a schemas.ToolAnnouncement, err error) {
 	if err := json.Unmarshal(value, &a); err != nil {
 		return a, err
 	}

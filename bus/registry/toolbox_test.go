@@ -3,6 +3,7 @@ package registry_test
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func described(t testing.TB, box *registry.Toolbox) []string {
 	return got
 }
 
-func TestToolboxTellsOneDefinitionPerToolByName(t *testing.T) {
+func TestToolboxReturnsOneDefinitionPerTool(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	announce(t, c, "read", "w1", "2026-01-01T00:00:00Z", "old")
@@ -79,8 +80,8 @@ func TestToolboxTellsOneDefinitionPerToolByName(t *testing.T) {
 	}
 }
 
-// Of each workspace there is one definition of a tool: that of the highest version that is announced there.
-func TestToolboxTellsTheHighestVersionOfEachWorkspace(t *testing.T) {
+// A tool has one definition per workspace: that of the highest version announced there.
+func TestToolboxReturnsHighestVersionPerWorkspace(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	announce(t, c, "read", "w9", "2027-01-01T00:00:00Z", "newer, but without a version")
@@ -111,8 +112,8 @@ func TestToolboxTellsTheHighestVersionOfEachWorkspace(t *testing.T) {
 	}
 }
 
-// Whoever may announce a tool may not keep the runners busy with its parameters.
-func TestToolboxRefusesParametersThatCannotBeChecked(t *testing.T) {
+// A client that may announce a tool must not slow runners down with a schema of parameters that is costly to check.
+func TestToolboxRejectsUncheckableParameters(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	deep := strings.Repeat(`{"not":`, 300) + "{}" + strings.Repeat("}", 300)
@@ -124,7 +125,7 @@ func TestToolboxRefusesParametersThatCannotBeChecked(t *testing.T) {
 	}
 	bustest.Announce(t, c, "w1",
 		schemas.ToolDefinition{Name: "read", Parameters: json.RawMessage(`{"anyOf":[{"$ref":"#"}]}`)})
-	bustest.Eventually(t, "what it has become is refused", func() bool { return len(described(t, box)) == 0 })
+	bustest.Eventually(t, "the changed announcement is rejected", func() bool { return len(described(t, box)) == 0 })
 }
 
 func TestToolboxFollowsTheAnnouncements(t *testing.T) {
@@ -132,7 +133,7 @@ func TestToolboxFollowsTheAnnouncements(t *testing.T) {
 	c := bustest.New(t)
 	box := newToolbox(t, c)
 	if d := cmp.Diff([]string{}, described(t, box)); d != "" {
-		t.Errorf("tools of nobody (-want +got):\n%s", d)
+		t.Errorf("tools without announcements (-want +got):\n%s", d)
 	}
 	announce(t, c, "read", "w1", "2026-01-01T00:00:00Z", "first")
 	if err := box.Wait(bustest.Deadline(t), "read"); err != nil {
@@ -147,7 +148,7 @@ func TestToolboxFollowsTheAnnouncements(t *testing.T) {
 	if err := tools(t, c).Delete(bustest.Deadline(t), "read.w1"); err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "nobody is left", func() bool { return len(described(t, box)) == 0 })
+	bustest.Eventually(t, "no tool is left", func() bool { return len(described(t, box)) == 0 })
 }
 
 func TestToolboxForgetsWorkersThatStopRenewing(t *testing.T) {
@@ -165,11 +166,11 @@ func TestToolboxForgetsWorkersThatStopRenewing(t *testing.T) {
 	if err := box.Wait(bustest.Deadline(t), "read"); err != nil {
 		t.Fatal(err)
 	}
-	renew(time.Second) // it may be gone before the toolbox sees it
-	bustest.Eventually(t, "it is gone", func() bool { return len(described(t, box)) == 0 })
+	renew(time.Second) // it may expire before the toolbox receives it
+	bustest.Eventually(t, "the tool is removed", func() bool { return len(described(t, box)) == 0 })
 }
 
-func TestToolboxWaitNamesWhatIsMissing(t *testing.T) {
+func TestToolboxWaitNamesMissingTools(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	announce(t, c, "read", "w1", "", "")
@@ -185,8 +186,9 @@ func TestToolboxWaitNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// What a worker announces becomes part of the logs of sessions: it keeps to its schema, and is of who says it.
-func TestAForgedAnnouncementIsIgnored(t *testing.T) {
+// Announcements become part of the logs of sessions. So they must conform to their schema, and name the worker that
+// their key belongs to.
+func TestInvalidAnnouncementIsIgnored(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	for worker, def := range map[string]schemas.ToolDefinition{
@@ -203,5 +205,28 @@ func TestAForgedAnnouncementIsIgnored(t *testing.T) {
 	all, err := box.Announcements(bustest.Deadline(t))
 	if err != nil || len(all) != 1 || all[0].Worker != "w1" || all[0].Since != "" {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// After CatchUp the toolbox contains every tool that was announced before the call.
+func TestToolboxCatchesUp(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	box := newToolbox(t, c)
+	if err := box.CatchUp(bustest.Deadline(t)); err != nil {
+		t.Fatalf("a bucket without entries: %v", err)
+	}
+	for i := range 50 {
+		want := strconv.Itoa(i)
+		announce(t, c, "read", "w1", "2026-01-01T00:00:00Z", want)
+		if i%2 > 0 { // the newest is an answer of a server
+			put(t, c, "other.w1", []byte(`{"type":"io.nats.jetstream.api.v1.stream_info_response"}`))
+		}
+		if err := box.CatchUp(bustest.Deadline(t)); err != nil {
+			t.Fatal(err)
+		}
+		if got := described(t, box); len(got) != 1 || got[0] != "read:"+want {
+			t.Fatalf("announcement %d is not known: %v", i, got)
+		}
 	}
 }

@@ -44,12 +44,16 @@ func TestAnArchiveIsRestored(t *testing.T) {
 	_, err = w.deleter(retention.Options{}).Delete(bustest.Deadline(t), retention.Request{Session: "s1"})
 	w.must(err)
 	lines := strings.SplitAfter(file.String(), "\n")
+	const extra = `{"payload":{"ref":"nats://agent_blobs/s1/W/` +
+		`ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb","data":"YQ=="}}` + "\n" // the letter a
 	for name, text := range map[string]string{
 		"cut off":           strings.Join(lines[:len(lines)-2], ""),
 		"a message missing": strings.Join(append(append([]string{}, lines[:3]...), lines[5:]...), ""),
 		"a payload missing": strings.Join(append(append([]string{}, lines[:1]...), lines[2:]...), ""),
-		"changed":           strings.Replace(file.String(), `"code":"small"`, `"code":"smell"`, 1),
-		"another session":   strings.Replace(file.String(), `"session":"s1"`, `"session":"s2"`, 1),
+		"a payload too many": lines[0] + extra +
+			strings.Replace(strings.Join(lines[1:], ""), `"payloads":2`, `"payloads":3`, 1),
+		"changed":         strings.Replace(file.String(), `"code":"small"`, `"code":"smell"`, 1),
+		"another session": strings.Replace(file.String(), `"session":"s1"`, `"session":"s2"`, 1),
 		"a server's header": strings.Replace(file.String(), `"header":{`,
 			`"header":{"Nats-Trace-Dest":["agent.cmd.s2.abort"],`, 1),
 		"a server's status": strings.Replace(file.String(), `"header":{`, `"header":{"status":["404"],`, 1),

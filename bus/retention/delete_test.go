@@ -19,7 +19,7 @@ import (
 
 // A deletion that crashes after any of its steps is finished by the next one, or by a runner that opens the session.
 // Whatever was sent to the session after the fence stays, and nothing of other sessions goes.
-func TestADeletionMayCrashAnywhere(t *testing.T) {
+func TestDeletionIsCompletedAfterCrashAtAnyStep(t *testing.T) {
 	t.Parallel()
 	steps := []string{
 		"record",
@@ -117,7 +117,7 @@ func TestADeletionMayCrashAnywhere(t *testing.T) {
 }
 
 // A deletion that is resumed late does no harm to the session that has begun anew.
-func TestALateDeleterTouchesNothingNew(t *testing.T) {
+func TestLateDeleterDeletesNothingOfNewSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, step := range []string{"bounds", "inbox", "index", "snapshots", "payloads", "log"} {
@@ -242,7 +242,7 @@ func TestManyDeletersAtOnce(t *testing.T) {
 
 // A runner that has the session in memory may write its entry of the index late, at any time while the session is being
 // deleted. The entry goes with the log that it is the fold of, however the deletion goes on.
-func TestALateEntryOfTheIndexGoes(t *testing.T) {
+func TestLateIndexEntryIsDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i, late := range []string{"bounds", "calls", "snapshots", "payloads", "log"} {

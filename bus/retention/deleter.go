@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
@@ -14,14 +15,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Options are what a [Deleter] works with. Store is required.
+// Options configure a [Deleter]. Store is required.
 type Options struct {
 	Store *eventstore.Store
-	// AbortWait is how long a run that is aborted gets to end; 0: 10 s.
+	// AbortWait is how long to wait for an aborted run to end; 0 means 10 s.
 	AbortWait time.Duration
-	// Logger logs each session that is deleted; nil discards.
+	// Logger logs each deleted session; nil discards.
 	Logger *slog.Logger
-	// AfterStep, if set, is called after each step of a deletion, with its name. An error ends it there, as a crash would.
+	// AfterStep, if set, is called after each step of a deletion, with its name. An error stops the deletion there, as a
+	// crash would.
 	AfterStep func(step string) error
 }
 
@@ -31,7 +33,7 @@ type Deleter struct {
 	o    Options
 }
 
-// NewDeleter returns a Deleter on a connection that stays the caller's and has to outlive it.
+// NewDeleter returns a Deleter on a connection, which the caller keeps open for as long as it uses the Deleter.
 func NewDeleter(c *bus.Conn, o Options) *Deleter {
 	o.AbortWait = cmp.Or(o.AbortWait, 10*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
@@ -40,33 +42,33 @@ func NewDeleter(c *bus.Conn, o Options) *Deleter {
 
 func (d *Deleter) subjects() schemas.Subjects { return d.conn.Subjects() }
 
-// Request says which session to delete, and how.
+// Request is a request to delete a session.
 type Request struct {
 	Session string
-	// Force aborts what is under way, and deletes the session whether that ends or not.
+	// Force aborts the current run, and deletes the session whether the run ends or not.
 	Force bool
-	// At, if not 0, is where the log has to end: the sequence of its newest message in the stream. A log that has grown
-	// on is not deleted.
+	// At, if not 0, is the stream sequence that the log's newest message has to have. A log that has grown since is not
+	// deleted.
 	At uint64
-	// Reason is why, for the audit.
+	// Reason is the reason, for the audit log.
 	Reason string
 }
 
-// Deleted is what a deletion has deleted.
+// Deleted describes a deletion.
 type Deleted struct {
 	Session string
-	Events  uint64 // that its log had
-	// Shared are payloads that stay in the object store, because earlier versions gave equal payloads of all sessions one
-	// name.
+	Events  uint64 // number of events of its log
+	// Shared is the number of payloads that stay in the object store, because they are not the session's own: earlier
+	// versions gave equal payloads of all sessions one name.
 	Shared int
 }
 
-// Delete deletes all there is of a session: log, snapshot, payloads, what is in its inbox, calls, timers, updates, dead
-// letters, and its entry in the index. A command that is sent afterwards begins the session anew. A deletion that was
-// interrupted is completed first.
+// Delete deletes all data of a session: log, snapshots, payloads, commands in its inbox, tool calls, timers, updates,
+// dead letters, and its entry in the index. A command that is sent afterwards starts a new session with the same id.
+// Delete completes an interrupted deletion first.
 //
-// The error wraps [ErrBusy] where a run is under way or something waits, unless Force is set; nothing is changed then.
-// It wraps [ErrNoSession] where there is no log. After any other error call Delete again.
+// The error wraps [ErrBusy] if a run is active or inputs, commands or a timer wait, unless Force is set; nothing is
+// changed then. It wraps [ErrNoSession] if there is no log. After any other error the caller should call Delete again.
 func (d *Deleter) Delete(ctx context.Context, r Request) (Deleted, error) {
 	if err := schemas.CheckSession(r.Session); err != nil {
 		return Deleted{}, fmt.Errorf("retention: delete: %w", err)
@@ -86,8 +88,11 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 	if err != nil {
 		return done, err
 	}
-	if rec != nil {
-		if done, err = d.goOn(ctx, rec); err != nil || done.Events > 0 {
+	if rec.ID != "" {
+		if done, err = d.complete(ctx, rec); err != nil || done.Events > 0 {
+			return done, err
+		}
+		if rec, err = d.load(ctx, r.Session); err != nil {
 			return done, err
 		}
 	}
@@ -98,7 +103,7 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 	case c.events == 0:
 		return done, ErrNoSession
 	case len(c.busy) > 0 && !r.Force:
-		return done, c.err(r.Session)
+		return done, fmt.Errorf("%w: session %s: %s", ErrBusy, r.Session, strings.Join(c.busy, ", "))
 	case len(c.busy) > 0:
 		if c, err = d.abort(ctx, r.Session); err != nil {
 			return done, err
@@ -107,7 +112,8 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 	if r.At != 0 && r.At != c.end {
 		return done, &schemas.ConflictError{Session: r.Session, Seq: c.events}
 	}
-	rec = &record{ID: rand.Text(), Begun: time.Now().UTC(), Reason: r.Reason, Events: c.events, session: r.Session}
+	rec = &record{ID: rand.Text(), Begun: time.Now().UTC(), Reason: r.Reason, Events: c.events, session: r.Session,
+		place: rec.place}
 	if err := d.store(ctx, rec); err != nil {
 		return done, err
 	}
@@ -115,7 +121,7 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 		return done, err
 	}
 	if r.Force && r.At == 0 {
-		c.tail = eventstore.Wherever // a run that does not end goes on appending
+		c.tail = eventstore.Wherever // a run that does not end keeps appending
 	}
 	if _, err := d.o.Store.Fence(ctx, r.Session, rec.ID, c.tail); err != nil {
 		if errors.Is(err, schemas.ErrConflict) {
@@ -126,21 +132,22 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 	if err := d.after("fence"); err != nil {
 		return done, err
 	}
-	return d.goOn(ctx, rec)
+	return d.complete(ctx, rec)
 }
 
 // Deleting reports whether a session is being deleted by the deletion with this id. It is
 // [eventstore.Options.Deleting].
 func (d *Deleter) Deleting(ctx context.Context, session, id string) (bool, error) {
 	rec, err := d.load(ctx, session)
-	return err == nil && rec != nil && rec.ID == id, err
+	return err == nil && id != "" && rec.ID == id, err
 }
 
-// Resume finishes a deletion that was interrupted, or is under way elsewhere; it does nothing where there is none.
+// Resume completes a deletion of the session that was interrupted, or that another process is carrying out. Without one
+// it does nothing.
 func (d *Deleter) Resume(ctx context.Context, session string) error {
 	rec, err := d.load(ctx, session)
-	if err == nil && rec != nil {
-		_, err = d.goOn(ctx, rec)
+	if err == nil && rec.ID != "" {
+		_, err = d.complete(ctx, rec)
 	}
 	if err != nil {
 		return fmt.Errorf("retention: finish the deletion of session %s: %w", session, err)
@@ -148,15 +155,18 @@ func (d *Deleter) Resume(ctx context.Context, session string) error {
 	return nil
 }
 
-// goOn finishes a deletion whose fence is stored. Of one without a fence it removes the record: either nothing has been
-// deleted, or all but the entry of the index. Events of what it returns is 0 then.
-func (d *Deleter) goOn(ctx context.Context, rec *record) (done Deleted, err error) {
+// complete completes a deletion whose fence is stored. Without a fence either nothing was deleted, or everything but
+// the entry of the index: complete then removes the entry and the record, and the Events that it returns are 0.
+func (d *Deleter) complete(ctx context.Context, rec *record) (done Deleted, err error) {
 	fence, err := d.o.Store.Fenced(ctx, rec.session, rec.ID)
+	if errors.Is(err, eventstore.ErrDeleted) { // by another deleter, with the fence
+		fence, err = 0, nil
+	}
 	if err != nil {
 		return done, err
 	}
 	if fence == 0 {
-		if rec.Fence != 0 { // it was there: the log has been deleted, and what is behind that may be left
+		if rec.Fence != 0 { // the fence was deleted with the log, but the step after that may be missing
 			if err := d.deleteEntries(ctx, rec, &done); err != nil {
 				return done, err
 			}

@@ -1,14 +1,14 @@
-// Package retention deletes sessions: when somebody asks for it ([Deleter]) and when they are old or large ([Keeper]).
+// Package retention deletes sessions: on request ([Deleter]) and by rules of age and size ([Keeper]).
 //
-// # One step that can be repeated
+// # Every step can be repeated
 //
-// A deletion is a record in the bucket agent_deletions and a fence in the session's log. The record says which deletion
-// it is. The fence is stored on the condition that the log still ends where the deleter has read it; from then on
-// no writer extends the log, and the session does not open. Then the record gets, for every stream, the sequence that
-// the stream has reached: what lies below it is the session's that is deleted, what lies above belongs to the one that
-// begins anew. Everything is purged up to these sequences, the log and the fence last, and the record goes.
+// A deletion is a record in the bucket agent_deletions, with the id of the deletion, and a fence in the session's log.
+// The fence is stored on the condition that the log still ends where the deleter has read it. From then on no writer
+// extends the log, and the session does not open. Then the record gets a bound for every stream: the sequence that the
+// stream has reached. Messages of the session up to the bound are deleted; messages above belong to a new session with
+// the same id. All streams are purged up to their bounds, the log with the fence last. Then the record is removed.
 //
-// So each step may be done again, by whoever comes: by the next call of [Deleter.Delete], or by a runner that finds the
-// fence when it opens the session ([Deleter.Resume]). Two of them at once do no harm: neither can touch what came after
-// the deletion.
+// A deletion that was interrupted can therefore be completed by any process: by the next call of [Deleter.Delete], or
+// by a runner that finds the fence when it opens the session ([Deleter.Resume]). Two deleters at once do no harm:
+// neither can delete messages above the bounds.
 package retention

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,30 +14,23 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// ErrBusy is wrapped by errors about a session that is not deleted because something of it is under way.
+// ErrBusy is wrapped by the error of a session that is not deleted because it is active.
 var ErrBusy = errors.New("session is busy")
 
-// ErrNoSession is wrapped by errors about a session that has no log.
+// ErrNoSession is wrapped by the error of a session without a log.
 var ErrNoSession = errors.New("no such session")
 
-// condition is what a session is found to be doing.
+// condition is what examine finds about a session.
 type condition struct {
-	tail   uint64 // place of the newest message on the log's subject
-	end    uint64 // that of the log's newest message
+	tail   uint64 // stream sequence of the newest message on the log's subject
+	end    uint64 // stream sequence of the log's newest message
 	events uint64
 	last   time.Time // of its newest event
-	busy   []string  // what is under way
+	busy   []string  // why the session is active; empty if it is not
 }
 
-func (c condition) err(session string) error {
-	if len(c.busy) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: session %s: %s", ErrBusy, session, strings.Join(c.busy, ", "))
-}
-
-// examine reads the log of a session, its part of the inbox and its timers. A damaged log says nothing about what is
-// under way: nobody drives its session.
+// examine reads the log of a session, and its messages in the inbox and among the timers. A session with a damaged log
+// has no active run: no runner drives it.
 func (d *Deleter) examine(ctx context.Context, session string) (c condition, err error) {
 	var entry index.Entry
 	damaged := false
@@ -76,7 +68,7 @@ func (d *Deleter) examine(ctx context.Context, session string) (c condition, err
 	if n := entry.Summary.Queued; !damaged && n > 0 {
 		c.busy = append(c.busy, fmt.Sprintf("inputs that wait: %d", n))
 	}
-	waiting, err := d.count(ctx, schemas.StreamCommands, d.subjects().Prefix()+".cmd.*."+session+".*")
+	waiting, err := d.count(ctx, schemas.StreamCommands, d.subjects().Prefix()+".cmd.*."+session+".>")
 	if err != nil {
 		return c, err
 	}
@@ -121,7 +113,7 @@ func (d *Deleter) stored(ctx context.Context, stream, subject string) (subjects 
 	return subjects, nil
 }
 
-// abort asks the session's runner to end what is under way and waits until it has, for AbortWait at most.
+// abort sends an abort to the session and waits until it is not active, for AbortWait at most.
 func (d *Deleter) abort(ctx context.Context, session string) (c condition, err error) {
 	body, err := schemas.Marshal(&schemas.Abort{Reason: "the session is being deleted", ClearQueue: true})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,45 +19,45 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Rule says how long sessions are kept. Zero members keep them for ever.
+// Rule limits how long sessions are kept. Zero members are no limit.
 type Rule struct {
 	// MaxAge is how long a session is kept after its last activity.
 	MaxAge time.Duration
-	// MaxBytes is how large the logs of all sessions of the profile may be together, with their big payloads. Those that
-	// have rested longest go first.
+	// MaxBytes is the size of the logs of all sessions of the profile together, with the payloads in the object store. The
+	// sessions with the oldest activity are deleted first.
 	MaxBytes int64
 }
 
-// KeeperOptions are what a [Keeper] works with. ID, Deleter and Index are required.
+// KeeperOptions configure a [Keeper]. ID, Deleter and Index are required.
 type KeeperOptions struct {
 	ID      string // of the runner
 	Deleter *Deleter
 	Index   *index.Index
-	// Rules are those of profiles; that of "" is for sessions of any other profile, and of none.
+	// Rules has the rules by profile; that of "" is for sessions of any other profile, and of none.
 	Rules map[string]Rule
-	// Interval is the time between two rounds of a deployment; 0: 1 min.
+	// Interval is the time between two rounds of a deployment; 0 means 1 min.
 	Interval time.Duration
-	// PerRound bounds how many sessions a round deletes, and how many it measures; 0: 200.
+	// PerRound is the largest number of sessions that a round deletes, and that it measures; 0 means 200.
 	PerRound int
-	// OnDeleted, if set, is called for each session deleted, with the reason: age or size.
+	// OnDeleted, if set, is called for each deleted session, with [ReasonAge] or [ReasonSize].
 	OnDeleted func(reason string)
-	// Logger logs what is not deleted, and why; nil discards.
+	// Logger logs sessions that are not deleted, and the reason; nil discards.
 	Logger *slog.Logger
 }
 
-// Keeper deletes sessions by rule. Of all keepers of a deployment one works at a time: the one that holds the lease.
+// Keeper deletes sessions by rule. Of all keepers of a deployment only the one that holds the lease works.
 type Keeper struct {
 	o     KeeperOptions
 	now   func(ctx context.Context) (time.Time, error)
-	sizes map[string]measured // of sessions, where a rule needs them
-	held  struct {            // the lease, as it was when it was looked at
+	sizes map[string]measured // by session, for rules with MaxBytes
+	held  struct {            // the lease of another keeper
 		revision uint64
-		since    time.Time // when it was seen first
+		since    time.Time // when this revision was first read
 	}
 }
 
 type measured struct {
-	stream uint64 // the message that the log ended with
+	stream uint64 // newest message of the log
 	bytes  int64
 }
 
@@ -66,14 +67,14 @@ const (
 	ReasonSize = "size"
 )
 
-// NewKeeper returns a keeper that does nothing before [Keeper.Run].
+// NewKeeper returns a keeper. It does nothing before [Keeper.Run].
 func NewKeeper(o KeeperOptions) *Keeper {
 	o.Interval, o.PerRound = cmp.Or(o.Interval, time.Minute), cmp.Or(o.PerRound, 200)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Keeper{o: o, sizes: map[string]measured{}, now: o.Deleter.serverTime}
 }
 
-// Run has a round carried out in each interval until ctx ends. It returns nil.
+// Run carries out a round in each interval, while it holds the lease, until ctx ends. It returns nil.
 func (k *Keeper) Run(ctx context.Context) error {
 	for natsio.Wait(ctx, k.o.Interval) {
 		held, err := k.lease(ctx)
@@ -89,14 +90,15 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 const keyLease = "lease"
 
-// lease takes the lease, or renews it. A keeper that holds it keeps it as long as it lives.
+// lease acquires or renews the lease, and reports whether this keeper holds it. A keeper renews its lease until it
+// stops.
 func (k *Keeper) lease(ctx context.Context) (held bool, err error) {
 	d := k.o.Deleter
 	kv, err := d.bucket(ctx)
 	if err != nil {
 		return false, err
 	}
-	ttl := max(3*k.o.Interval, time.Second) // servers know no shorter one
+	ttl := max(3*k.o.Interval, time.Second) // the shortest TTL that servers support
 	entry, err := kv.Get(ctx, keyLease)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
@@ -104,24 +106,25 @@ func (k *Keeper) lease(ctx context.Context) (held bool, err error) {
 	case err == nil && k.another(entry, 2*ttl):
 		return false, nil
 	case err == nil:
-		// KeyValue.Update gives no TTL.
+		// KeyValue.Update sets no TTL, and a key that is full of servers' answers accepts only roll-ups.
 		msg := nats.NewMsg("$KV." + schemas.BucketDeletions + "." + keyLease)
 		msg.Data = []byte(k.o.ID)
+		msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 		msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(entry.Revision(), 10))
 		_, err = d.conn.JetStream().PublishMsg(ctx, msg, jetstream.WithMsgTTL(ttl))
 	}
-	if conflict(err) {
+	if errors.Is(err, jetstream.ErrKeyExists) || natsio.Outdated(err) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// another reports whether another keeper holds the lease. One that is not renewed ends by its TTL; one that has none no
-// keeper has written, and it is waited for as long as given. The time is that of this process alone: its clock need not
-// agree with the server's.
+// another reports whether another keeper holds the lease. A lease that is not renewed expires by its TTL. An entry
+// without a TTL was not written by a keeper, and is respected no longer than atMost, by the clock of this process
+// alone, which need not agree with the server's.
 func (k *Keeper) another(entry jetstream.KeyValueEntry, atMost time.Duration) bool {
 	if string(entry.Value()) == k.o.ID || codec.IsAnswer(nil, entry.Value()) || len(entry.Value()) == 0 {
-		return false // a server's answer is nobody's
+		return false // a server's answer is no lease
 	}
 	if k.held.revision != entry.Revision() {
 		k.held.revision, k.held.since = entry.Revision(), time.Now()
@@ -129,18 +132,18 @@ func (k *Keeper) another(entry jetstream.KeyValueEntry, atMost time.Duration) bo
 	return time.Since(k.held.since) < atMost
 }
 
-// serverTime is the time of the server that has the bucket. Sessions are not deleted by a clock of one machine that is
-// wrong.
+// serverTime returns the time of the server that has the bucket, so that a wrong clock of one runner does not delete
+// sessions.
 func (d *Deleter) serverTime(ctx context.Context) (time.Time, error) {
-	s, err := d.conn.JetStream().Stream(ctx, "KV_"+schemas.BucketDeletions)
+	s, err := d.conn.JetStream().Stream(ctx, recordStream)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("ask the server for the time: %w", err)
+		return time.Time{}, fmt.Errorf("time of the server: %w", err)
 	}
 	return s.CachedInfo().TimeStamp, nil
 }
 
-// Round deletes what the rules do not keep, as much as one round may, and returns how many sessions it has deleted.
-// Sessions of which something is under way, or waits, are left alone.
+// Round deletes sessions that no rule keeps, at most PerRound of them, and returns their number. It does not delete
+// active sessions.
 func (k *Keeper) Round(ctx context.Context) (deleted int, err error) {
 	view := k.o.Index.View()
 	if view.Partial {
@@ -178,8 +181,8 @@ type victim struct {
 	why   string
 }
 
-// victims are the sessions that no rule keeps, those that have rested longest first. entries are in the order of the
-// index, the latest activity first.
+// victims returns the sessions that no rule keeps, those with the oldest activity first. entries are in the order of
+// the index, latest activity first.
 func (k *Keeper) victims(ctx context.Context, entries []*index.Entry, now time.Time) (all []victim,
 	err error) {
 	total, unknown, budget := map[string]int64{}, map[string]bool{}, k.o.PerRound
@@ -203,18 +206,17 @@ func (k *Keeper) victims(ctx context.Context, entries []*index.Entry, now time.T
 			all = append(all, victim{e, ReasonSize})
 		}
 	}
-	for i, j := 0, len(all)-1; i < j; i, j = i+1, j-1 {
-		all[i], all[j] = all[j], all[i]
-	}
+	slices.Reverse(all)
 	return all, err
 }
 
-// size is how large a session's log is. It is read only where it is not known and the budget of the round allows.
+// size returns the size of a session's log. It reads the log only if the size is unknown or outdated and the budget of
+// the round allows that.
 func (k *Keeper) size(ctx context.Context, e *index.Entry, budget *int) (bytes int64, known bool, err error) {
 	session := e.Summary.Session
 	m, ok := k.sizes[session]
 	if ok && (m.stream == e.Stream || *budget <= 0) {
-		return m.bytes, true, nil // what it has grown by is found out later
+		return m.bytes, true, nil // a later round measures how much it has grown
 	}
 	if *budget <= 0 {
 		return 0, false, nil

@@ -30,7 +30,7 @@ func (w *world) ended(session, profile string, ago time.Duration, bytes int, mor
 
 // Sessions go by age, and by the size of all of a profile, the oldest first and a few at a time; what is under way or
 // waits stays, however old.
-func TestTheKeeperKeepsRules(t *testing.T) {
+func TestKeeperAppliesRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	hour := time.Hour

@@ -26,7 +26,7 @@ func (w *world) keeps(id string, ix *index.Index) (deleted <-chan string) {
 
 // A lease without an end is waited for from when it is seen first, not from when the server has stored it: with a clock
 // that is ahead every lease would look old, and with one that is behind none would.
-func TestALeaseIsNotJudgedByClocksOfTwoMachines(t *testing.T) {
+func TestLeaseExpiryUsesOneClock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ix := w.index()

@@ -5,91 +5,136 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// record is what the bucket has of a deletion under way.
+// record is the entry of a deletion in the bucket. A record without an ID means that there is no deletion.
 type record struct {
 	ID     string    `json:"id"`
 	Begun  time.Time `json:"begun"`
 	Reason string    `json:"reason,omitempty"`
-	Events uint64    `json:"events"` // that the log had
+	Events uint64    `json:"events"` // number of events of the log
 	Fence  uint64    `json:"fence,omitempty"`
-	// Bounds are the sequences up to which the streams have what is the deleted session's; nil until they are known.
+	// Bounds are the sequences, by stream, up to which messages belong to the deleted session; nil until they are known.
 	Bounds map[string]uint64 `json:"bounds,omitempty"`
 
-	session  string
-	revision uint64
+	session string
+	place   place
 }
 
-// recordPrefix is before the session in a key: the bucket has other keys.
+// place is the state of a key of the bucket, by sequences of its stream; 0 if there is no message.
+type place struct {
+	said uint64 // of the newest record, or marker of its removal
+	tail uint64 // of the newest message, which may be a server's answer
+}
+
+// recordPrefix begins the keys of records: the bucket has other keys too.
 const recordPrefix = "session."
+
+// recordStream is the stream of the bucket.
+const recordStream = "KV_" + schemas.BucketDeletions
+
+func recordSubject(session string) string {
+	return "$KV." + schemas.BucketDeletions + "." + recordPrefix + session
+}
 
 func (d *Deleter) bucket(ctx context.Context) (jetstream.KeyValue, error) {
 	kv, err := d.conn.JetStream().KeyValue(ctx, schemas.BucketDeletions)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		err = fmt.Errorf("%w: no runner of this version has been started with this server and account", err)
+		err = noBucket(err)
 	}
 	return kv, err
 }
 
-// load returns the record of a session; nil if there is none. What no deleter has put there is taken away: a server
-// answers wherever somebody has it answer, and such an answer must neither pass for a deletion nor prevent one.
+func noBucket(err error) error {
+	return fmt.Errorf("%w: no runner of this version has been started with this server and account", err)
+}
+
+// load returns the record of a session, one without an ID if there is none. It skips messages that no deleter has put
+// there. A client can direct a server's answer to the key: such an answer must neither pass for a deletion, nor prevent
+// one, nor hide one. The bucket drops no record for it (decision 79).
 func (d *Deleter) load(ctx context.Context, session string) (r *record, err error) {
 	err = persist(ctx, func() error {
-		kv, err := d.bucket(ctx)
-		if err != nil {
-			return err
-		}
-		entry, err := kv.Get(ctx, recordPrefix+session)
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			r = nil
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		r = &record{session: session, revision: entry.Revision()}
-		if json.Unmarshal(entry.Value(), r) == nil && r.ID != "" {
-			return nil
-		}
-		d.o.Logger.Warn("record of a deletion that no deleter has made, removed", "session", session,
-			"revision", entry.Revision())
-		foreign := record{session: session, revision: entry.Revision()}
-		r = nil
-		return d.remove(ctx, &foreign)
+		r, err = d.read(ctx, session)
+		return err
 	})
+	if err == nil && r.ID == "" && r.place.tail > r.place.said {
+		err = d.remove(ctx, r) // only answers of servers
+	}
 	if err != nil {
 		return nil, fmt.Errorf("record of the deletion of session %s: %w", session, err)
 	}
 	return r, nil
 }
 
+func (d *Deleter) read(ctx context.Context, session string) (*record, error) {
+	js := d.conn.JetStream()
+	stream, err := js.Stream(ctx, recordStream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = noBucket(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &record{session: session}
+	subject := recordSubject(session)
+	newest, err := stream.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := natsio.Stored{Sequence: newest.Sequence, Header: newest.Header, Data: newest.Data}
+	if r.take(m) {
+		return r, nil
+	}
+	_, err = natsio.ScanSubject(ctx, js, recordStream, subject, 1, newest.Sequence, func(m natsio.Stored) error {
+		r.take(m)
+		return nil
+	})
+	if err == nil {
+		d.o.Logger.Warn("skipped answers of a NATS server behind the record of a deletion", "session", session,
+			"revision", newest.Sequence, "record", r.place.said)
+	}
+	return r, err
+}
+
+// take applies the next message of the key. It reports whether a deleter has put or removed a record with it.
+func (r *record) take(m natsio.Stored) bool {
+	r.place.tail = m.Sequence
+	if m.Unreadable || codec.IsAnswer(m.Header, m.Data) {
+		return false
+	}
+	next := record{session: r.session, place: place{said: m.Sequence, tail: m.Sequence}}
+	switch {
+	case m.Header.Get(headerOperation) != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "":
+	case json.Unmarshal(m.Data, &next) != nil || next.ID == "":
+		return false
+	}
+	*r = next
+	return true
+}
+
+// headerOperation is in what removes a key of a bucket of NATS.
+const headerOperation = "KV-Operation"
+
 // store stores a record in place of the one it was read as. The error is a *[schemas.ConflictError] if another deleter
 // has stored another.
 func (d *Deleter) store(ctx context.Context, r *record) error {
 	value, err := json.Marshal(r)
 	if err == nil {
-		err = persist(ctx, func() error {
-			kv, err := d.bucket(ctx)
-			if err != nil {
-				return err
-			}
-			if r.revision == 0 {
-				r.revision, err = kv.Create(ctx, recordPrefix+r.session, value)
-			} else {
-				r.revision, err = kv.Update(ctx, recordPrefix+r.session, value, r.revision)
-			}
-			return err
-		})
+		err = persist(ctx, func() error { return d.put(ctx, r, nats.Header{}, value) })
 	}
-	if errors.Is(err, jetstream.ErrKeyExists) {
+	if natsio.Outdated(err) {
 		err = &schemas.ConflictError{Session: r.session, Cause: err}
 	}
 	if err != nil {
@@ -100,32 +145,55 @@ func (d *Deleter) store(ctx context.Context, r *record) error {
 
 // remove removes a record, unless another deleter has changed it.
 func (d *Deleter) remove(ctx context.Context, r *record) error {
-	return persist(ctx, func() error {
-		kv, err := d.bucket(ctx)
-		if err == nil {
-			err = kv.Purge(ctx, recordPrefix+r.session, jetstream.LastRevision(r.revision), jetstream.PurgeTTL(markTTL))
-		}
-		if conflict(err) {
-			return nil
-		}
-		return err
-	})
+	mark := nats.Header{headerOperation: {"PURGE"}, jetstream.MsgTTLHeader: {markTTL.String()}}
+	err := persist(ctx, func() error { return d.put(ctx, r, mark, nil) })
+	if natsio.Outdated(err) {
+		return nil
+	}
+	return err
 }
 
-// markTTL is how long the mark of a key that was removed is kept, so that the followers of the bucket see it.
+// markTTL is how long the marker of a removed key is kept, so that watchers of the bucket receive it.
 const markTTL = 10 * time.Minute
 
-func conflict(err error) bool {
-	return errors.Is(err, jetstream.ErrKeyExists) || natsio.HasCode(err, jetstream.JSErrCodeStreamWrongLastSequence)
+// put publishes a message in place of all messages of a key, unless another deleter has put or removed a record since
+// this one was read. Servers' answers that have arrived since are skipped: the key has a limit of them.
+func (d *Deleter) put(ctx context.Context, r *record, header nats.Header, value []byte) error {
+	js := d.conn.JetStream()
+	m := nats.NewMsg(natsio.KeySubject(js, schemas.BucketDeletions, recordPrefix+r.session))
+	m.Data, m.Header = value, header
+	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	for deadline := time.Now().Add(natsio.AwayTimeout); ; {
+		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(r.place.tail, 10))
+		ack, err := js.PublishMsg(ctx, m)
+		if err == nil {
+			r.place = place{said: ack.Sequence, tail: ack.Sequence}
+			return nil
+		}
+		if !natsio.Outdated(err) {
+			return err
+		}
+		now, failed := d.read(ctx, r.session)
+		switch {
+		case failed != nil:
+			return failed
+		case now.place.said != r.place.said || time.Now().After(deadline):
+			return err
+		case now.place.tail == r.place.tail && !natsio.Wait(ctx, natsio.RetryWait): // another write of the key is in flight
+			return context.Cause(ctx)
+		}
+		r.place.tail = now.place.tail
+	}
 }
 
-// persist calls f again while nobody answers, for [natsio.AwayTimeout] at most.
+// persist calls f until it succeeds or fails for good: again while no server answers, or while the bucket has no room
+// because runners have not removed servers' answers yet, for [natsio.AwayTimeout] at most.
 func persist(ctx context.Context, f func() error) error {
 	deadline := time.Now().Add(natsio.AwayTimeout)
 	for {
 		err := f()
-		passing := errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrTimeout) ||
-			errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrDisconnected)
+		passing := natsio.NoRoom(err) || natsio.IsAny(err, nats.ErrNoResponders, nats.ErrTimeout,
+			jetstream.ErrNoStreamResponse, nats.ErrDisconnected)
 		if !passing || time.Now().After(deadline) || !natsio.Wait(ctx, natsio.RetryWait) {
 			return err
 		}

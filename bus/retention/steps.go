@@ -15,20 +15,20 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// step is a part of a deletion. It may be done any number of times, also when the session has begun anew.
+// step is a part of a deletion. It may be repeated, also after a new session with the same id has begun.
 type step struct {
 	name string
 	do   func(ctx context.Context, r *record, done *Deleted) error
 }
 
-// steps are done in this order. The log is behind all that nobody may find when the session begins anew: as long as it
-// has its fence nobody begins it, and it names the payloads. The index is behind the log: a runner that writes an entry
-// late looks whether the log is still there, and takes the entry back where it is not.
+// steps returns the steps in their order. The log comes after everything that a new session must not find: while the
+// log has its fence no new session begins, and the log names the payloads. The index comes after the log: a runner that
+// writes an entry late checks whether the log still exists, and removes the entry if it does not.
 func (d *Deleter) steps() []step {
 	p := d.subjects().Prefix()
 	return []step{
 		{"timers", d.purging(schemas.StreamTimers, p+".sched.%s.*", p+".due.%s.*")},
-		{"inbox", d.purging(schemas.StreamCommands, p+".cmd.*.%s.*")},
+		{"inbox", d.purging(schemas.StreamCommands, p+".cmd.*.%s.>")},
 		{"cancel", d.cancelCalls},
 		{"calls", d.purging(schemas.StreamTools, p+".tool.*.%s.*")},
 		{"updates", d.purging(schemas.StreamUpdates, p+".live.%s.update")},
@@ -42,17 +42,21 @@ func (d *Deleter) steps() []step {
 	}
 }
 
-// bounded are the streams whose messages are the deleted session's up to a sequence, in the order in which that is
-// asked for: a timer is in the first before it is in the second.
+// bounded are the streams with a bound, in the order in which the bounds are read: a timer is in the first before it is
+// in the second.
 var bounded = []string{schemas.StreamTimers, schemas.StreamCommands, schemas.StreamTools, schemas.StreamUpdates,
-	schemas.StreamDead}
+	schemas.StreamDead, blobStream}
 
-// bound finds out up to where the streams have what is the session's, and stores that with the record, which it
-// returns. The record is that of another deleter where there were two; nil if that is done already.
+// blobStream is the stream of the payloads. A payload has the same name again after a restore, so a deleter that is
+// late must not delete what was stored after the deletion.
+const blobStream = "OBJ_" + schemas.BucketBlobs
+
+// bound reads the bounds of the streams, stores them in the record and returns it. If another deleter was faster it
+// returns that one's record, or nil if that one has completed the deletion.
 func (d *Deleter) bound(ctx context.Context, r *record, fence uint64) (*record, error) {
 	r.Fence, r.Bounds = fence, map[string]uint64{schemas.StreamEvents: fence}
 	for _, name := range bounded {
-		if name == schemas.StreamCommands { // what is due is on its way here
+		if name == schemas.StreamCommands { // due timers are on their way there
 			if err := d.settleTimers(ctx, r.session); err != nil {
 				return nil, err
 			}
@@ -65,24 +69,27 @@ func (d *Deleter) bound(ctx context.Context, r *record, fence uint64) (*record, 
 			return err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("how far %s is: %w", name, err)
+			return nil, fmt.Errorf("last sequence of %s: %w", name, err)
 		}
 	}
 	err := d.store(ctx, r)
 	if errors.Is(err, schemas.ErrConflict) {
 		other, err := d.load(ctx, r.session)
-		if err != nil || other == nil || other.Bounds != nil {
-			return other, err
+		switch {
+		case err != nil || other.ID == "":
+			return nil, err
+		case other.Bounds != nil:
+			return other, nil
 		}
-		return nil, fmt.Errorf("the record of session %s is another one's", r.session)
+		return nil, fmt.Errorf("the record of session %s was changed by another deleter", r.session)
 	}
 	return r, err
 }
 
-// settleWait bounds the wait for the inbox to have what was due.
+// settleWait bounds the wait for due timers to reach the inbox.
 const settleWait = 5 * time.Second
 
-// settleTimers takes the session's timers away and waits until the inbox has those that were due.
+// settleTimers removes the session's timers and waits until the inbox has those that were due.
 func (d *Deleter) settleTimers(ctx context.Context, session string) error {
 	for _, subject := range []string{d.subjects().Schedule(session, "*"), d.subjects().Due(session, "*")} {
 		if err := d.purge(ctx, schemas.StreamTimers, subject); err != nil {
@@ -110,12 +117,13 @@ func (d *Deleter) settleTimers(ctx context.Context, session string) error {
 	}
 }
 
-// purging is a step that purges subjects of a stream, formats with a place for the session, up to the record's bound.
+// purging returns a step that purges subjects of a stream up to the record's bound. formats have a verb for the
+// session.
 func (d *Deleter) purging(stream string, formats ...string) func(context.Context, *record, *Deleted) error {
 	return func(ctx context.Context, r *record, _ *Deleted) error {
 		for _, format := range formats {
 			subject := fmt.Sprintf(format, r.session)
-			// The server takes what has a lower sequence.
+			// The server purges messages with a lower sequence.
 			if err := d.purge(ctx, stream, subject, jetstream.WithPurgeSequence(r.Bounds[stream]+1)); err != nil {
 				return err
 			}
@@ -138,8 +146,8 @@ func (d *Deleter) purge(ctx context.Context, stream, subject string, more ...jet
 	return nil
 }
 
-// cancelCalls tells the workers to stop that have calls of the session. Nobody waits for them: their results name the
-// nonces of deleted calls.
+// cancelCalls cancels the session's calls at their workers. It does not wait for them: a new session ignores their
+// results, which carry the nonces of deleted calls.
 func (d *Deleter) cancelCalls(ctx context.Context, r *record, _ *Deleted) error {
 	subject := d.subjects().Prefix() + ".tool.*." + r.session + ".*"
 	calls, err := d.stored(ctx, schemas.StreamTools, subject)
@@ -159,8 +167,7 @@ func (d *Deleter) cancelCalls(ctx context.Context, r *record, _ *Deleted) error 
 	return nil
 }
 
-// cancel cancels the call that is stored on a subject, by its nonce: the session that begins anew has a call of the
-// same name.
+// cancel cancels the call that is stored on a subject, by its nonce: a new session may have a call with the same key.
 func (d *Deleter) cancel(ctx context.Context, subject, to string, r *record) error {
 	s, err := d.conn.JetStream().Stream(ctx, schemas.StreamTools)
 	if err != nil {
@@ -175,13 +182,13 @@ func (d *Deleter) cancel(ctx context.Context, subject, to string, r *record) err
 	}
 	req, err := schemas.ParseToolRequest(m.Data)
 	if err != nil {
-		return nil // no call: no worker has begun it
+		return nil // not a call, so no worker executes it
 	}
 	return d.conn.NATS().Publish(to, []byte(req.Nonce))
 }
 
-// deleteEntries deletes what the index has of the session, under any version of its fold, unless that is of the session
-// that has begun anew.
+// deleteEntries deletes the entries of the session in the index, of all versions of its fold, unless they are of a new
+// session with the same id.
 func (d *Deleter) deleteEntries(ctx context.Context, r *record, _ *Deleted) error {
 	prefix := "$KV." + schemas.BucketSessions + "."
 	keys, err := d.stored(ctx, "KV_"+schemas.BucketSessions, prefix+"*."+r.session)
@@ -212,19 +219,19 @@ func deleteEntry(ctx context.Context, kv jetstream.KeyValue, key string, fence u
 		return err
 	}
 	var of struct {
-		Stream uint64 `json:"stream"` // the message of the log that the entry is the fold of
+		Stream uint64 `json:"stream"` // last message of the log that the entry includes
 	}
 	if json.Unmarshal(entry.Value(), &of) == nil && of.Stream > fence {
 		return nil
 	}
 	err = kv.Purge(ctx, key, jetstream.LastRevision(entry.Revision()), jetstream.PurgeTTL(markTTL))
-	if conflict(err) { // a runner wrote it, the last time
+	if natsio.Outdated(err) { // a runner has written it in the meantime, for the last time
 		return deleteEntry(ctx, kv, key, fence)
 	}
 	return err
 }
 
-// deletePayloads deletes what the log has in the object store.
+// deletePayloads deletes the log's payloads in the object store.
 func (d *Deleter) deletePayloads(ctx context.Context, r *record, done *Deleted) error {
 	for m, err := range d.o.Store.Messages(ctx, r.session) {
 		if errors.Is(err, eventstore.ErrDeleted) {
@@ -238,15 +245,15 @@ func (d *Deleter) deletePayloads(ctx context.Context, r *record, done *Deleted) 
 		}
 		events, err := schemas.SplitLog(r.session, m.Header, m.Payload)
 		if err != nil {
-			continue // damaged: what it names is not known
+			continue // damaged: its payloads are unknown
 		}
 		for _, e := range events {
 			switch {
 			case e.Ref == "":
-			case eventstore.SharedPayload(e.Ref):
+			case !eventstore.OwnPayload(r.session, e.Ref): // a log that was not written by a runner can name any payload
 				done.Shared++
 			default:
-				if err := d.o.Store.DeletePayload(ctx, e.Ref); err != nil {
+				if err := d.o.Store.DeletePayload(ctx, r.session, e.Ref, r.Bounds[blobStream]); err != nil {
 					return err
 				}
 			}

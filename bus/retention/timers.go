@@ -2,28 +2,29 @@ package retention
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// timerWaits reports whether a timer of a session waits. What lies there and is no schedule never fires: a server
-// answered there, because somebody had it answer. It is removed, so that it is looked at once.
+// timerWaits reports whether a timer of a session waits. A message there that is not a schedule is a server's answer
+// that a client directed there. It never fires, and is removed so that it is checked only once.
 func (d *Deleter) timerWaits(ctx context.Context, session string) (waits bool, err error) {
 	subjects, err := d.stored(ctx, schemas.StreamTimers, d.subjects().Schedule(session, "*"))
 	if err != nil {
 		return false, err
 	}
 	for subject := range subjects {
+		if !natsio.Literal(subject) { // not a timer; as a filter it could match others
+			continue
+		}
 		seq, schedule, err := d.timer(ctx, subject)
 		switch {
 		case natsio.Passing(err):
-			return true, nil // a user of before may not read it
+			return true, nil // roles of earlier versions have no permission to read it
 		case err != nil:
 			return false, fmt.Errorf("timer at %s: %w", subject, err)
 		case schedule:
@@ -38,36 +39,14 @@ func (d *Deleter) timerWaits(ctx context.Context, session string) (waits bool, e
 	return false, nil
 }
 
-// timer asks the leader of the stream, for another replica may be behind, what lies at a timer's subject: at which
-// sequence, 0 where nothing does, and whether it is a schedule, which no other stream can store.
+// timer returns the sequence of the newest message on a timer's subject, 0 if there is none, and whether it is a
+// schedule, which only this stream can store.
 func (d *Deleter) timer(ctx context.Context, subject string) (seq uint64, schedule bool, err error) {
-	js := d.conn.JetStream()
-	ask, err := json.Marshal(map[string]string{"last_by_subj": subject})
-	if err != nil {
-		return 0, false, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, natsio.AwayTimeout)
 	defer cancel()
-	got, err := natsio.Request(ctx, d.conn.NATS(), natsio.APIPrefix(js)+"STREAM.MSG.GET."+schemas.StreamTimers, ask)
-	if err != nil {
+	m, ok, err := natsio.Last(ctx, d.conn.JetStream(), schemas.StreamTimers, subject)
+	if err != nil || !ok {
 		return 0, false, err
 	}
-	var answer struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message struct {
-			Seq    uint64 `json:"seq"`
-			Header []byte `json:"hdrs"`
-		} `json:"message"`
-	}
-	if err := json.Unmarshal(got.Data, &answer); err != nil {
-		return 0, false, err
-	}
-	if answer.Error != nil {
-		if answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound {
-			return 0, false, nil
-		}
-		return 0, false, answer.Error
-	}
-	header, err := nats.DecodeHeadersMsg(answer.Message.Header) // an error where there is none
-	return answer.Message.Seq, err == nil && header.Get(jetstream.ScheduleHeader) != "", nil
+	return m.Sequence, m.Header.Get(jetstream.ScheduleHeader) != "", nil
 }

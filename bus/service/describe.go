@@ -13,7 +13,7 @@ import (
 // describe answers a request about the service.
 func (s *server) describe(m *nats.Msg, what any) {
 	if !schemas.MayAnswer(m.Reply) {
-		s.o.Logger.Debug("request not answered: its reply subject is no inbox", "subject", m.Subject)
+		s.o.Logger.Debug("request not answered, reply subject is not an inbox", "subject", m.Subject)
 		return
 	}
 	data, err := json.Marshal(what)
@@ -50,7 +50,7 @@ func (s *server) stats() any {
 	return stats
 }
 
-// count takes a request that was answered, or not, into the statistics.
+// count adds a request to the statistics; err is nil if it was answered.
 func (e *endpoint) count(begun time.Time, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

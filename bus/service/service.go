@@ -18,49 +18,50 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Options describe a service. Name and Version, a semantic version, are required.
+// Options configures a service. Name and Version, a semantic version, are required.
 type Options struct {
 	Name        string
 	Version     string
 	Description string
 	Metadata    map[string]string
-	// Concurrency is how many requests are answered at once; 0: 32. What comes beyond is answered with an error at once.
+	// Concurrency limits the requests answered at once; 0 means 32. Further requests are answered with Busy at once.
 	Concurrency int
-	// Timeout is how long an answer may take; 0: 10 s.
+	// Timeout limits an answer; 0 means 10 s.
 	Timeout time.Duration
-	// Busy is the error of requests that come while Concurrency of them are being answered.
+	// Busy is the error for requests beyond Concurrency.
 	Busy error
-	// Logger records panics and of requests that are not answered; nil discards.
+	// Logger records panics and requests that are not answered; nil discards.
 	Logger *slog.Logger
 }
 
-// Endpoint is a subject and what answers requests there. With a Queue one member of that group answers each request,
-// without one every instance of the service does.
+// Endpoint is a subject with a function that answers requests on it. With a Queue, one member of the queue group
+// answers each request; without one, every instance of the service does.
 type Endpoint struct {
 	Name    string
 	Subject string
 	Queue   string
-	// Share says whose a request is, by its subject; nil is nobody's. Requests of one are at most half of those that are
-	// answered at once: whoever may ask about one session does not keep the others from being answered.
+	// Share returns whose a request is, by its subject, such as its session; nil means shared by all. Requests with
+	// the same share use at most half of Concurrency, so that a client that may query one session cannot block the
+	// others.
 	Share func(subject string) string
-	// Answer returns the payload of the answer. Its error is the answer where it is an [Error], and else one with the
-	// code 500 and the error's text. It is called concurrently.
+	// Answer returns the payload of the answer. If it returns an [Error], that determines the error answer; other
+	// errors are answered with code 500 and their text. It is called concurrently.
 	Answer func(ctx context.Context, r Request) ([]byte, error)
 }
 
-// Request is what was asked.
+// Request is a received request.
 type Request struct {
 	Subject string
 	Data    []byte
 }
 
-// Error is an error that says how it is to be answered: with these headers' values and this payload.
+// Error is an error that determines the headers and payload of the error answer.
 type Error interface {
 	error
 	Answer() (code int, reason string, payload []byte)
 }
 
-// server is a service that runs.
+// server is a running service.
 type server struct {
 	o         Options
 	nc        *nats.Conn
@@ -71,18 +72,18 @@ type server struct {
 	work      sync.WaitGroup
 }
 
-// endpoint is an [Endpoint] and what it has done.
+// endpoint is an [Endpoint] with its statistics.
 type endpoint struct {
 	Endpoint
 	mu    sync.Mutex
 	stats micro.EndpointStats
 }
 
-// Run serves until ctx ends. Then it takes no more, and returns once the requests that it has are answered.
+// Run serves until ctx ends. It then accepts no more requests, and returns once those in progress are answered.
 func Run(ctx context.Context, nc *nats.Conn, o Options, endpoints ...Endpoint) error {
 	o.Concurrency, o.Timeout = cmp.Or(o.Concurrency, 32), cmp.Or(o.Timeout, 10*time.Second)
 	if o.Busy == nil {
-		o.Busy = errors.New("too many requests at once")
+		o.Busy = errors.New("too many concurrent requests")
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	s := &server{
@@ -101,7 +102,7 @@ func Run(ctx context.Context, nc *nats.Conn, o Options, endpoints ...Endpoint) e
 		<-ctx.Done()
 	}
 	for _, sub := range subs {
-		_ = sub.Unsubscribe() // what is not read yet may be asked again, of another instance
+		_ = sub.Unsubscribe() // the client may retry unread requests with another instance
 	}
 	s.work.Wait()
 	return err
@@ -126,7 +127,7 @@ func (s *server) subscribe(ctx context.Context) (subs []*nats.Subscription, err 
 		micro.PingVerb: s.ping, micro.InfoVerb: s.info, micro.StatsVerb: s.stats,
 	} {
 		for _, of := range [][2]string{{}, {s.o.Name}, {s.o.Name, s.identity.ID}} {
-			subject, _ := micro.ControlSubject(verb, of[0], of[1]) // an error needs an unknown verb
+			subject, _ := micro.ControlSubject(verb, of[0], of[1]) // fails only for an unknown verb
 			add(subject, "", func(m *nats.Msg) { s.describe(m, describe()) })
 		}
 	}
@@ -136,11 +137,11 @@ func (s *server) subscribe(ctx context.Context) (subs []*nats.Subscription, err 
 	return subs, err
 }
 
-// receive answers a request in a goroutine of its own, if there is room for one.
+// receive answers a request in its own goroutine if a slot is free.
 func (s *server) receive(ctx context.Context, e *endpoint, m *nats.Msg) {
 	if !schemas.MayAnswer(m.Reply) {
-		s.o.Logger.Debug("request not answered: its reply subject is no inbox", "subject", m.Subject)
-		e.count(time.Now(), errors.New("the reply subject is no inbox"))
+		s.o.Logger.Debug("request not answered, reply subject is not an inbox", "subject", m.Subject)
+		e.count(time.Now(), errors.New("the reply subject is not an inbox"))
 		return
 	}
 	release := s.slots.take(e.Share, m.Subject)
@@ -165,13 +166,14 @@ func (s *server) receive(ctx context.Context, e *endpoint, m *nats.Msg) {
 	})
 }
 
-// call answers a request. A panic is an error: it must not end the process, nor the client's patience.
+// call answers a request. It converts a panic to an error, which must neither end the process nor leave the client
+// waiting.
 func (s *server) call(ctx context.Context, e *endpoint, m *nats.Msg) (payload []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.o.Logger.Error("panic while a request was answered", "subject", m.Subject, "panic", p,
+			s.o.Logger.Error("panic while answering a request", "subject", m.Subject, "panic", p,
 				"stack", string(debug.Stack()))
-			err = errors.New("a fault of the service")
+			err = errors.New("internal error of the service")
 		}
 	}()
 	return e.Answer(ctx, Request{Subject: m.Subject, Data: m.Data})
@@ -193,10 +195,10 @@ func (s *server) refuse(m *nats.Msg, err error) {
 	}
 }
 
-// maxReason is how long the header of a reason is; the payload may say more.
+// maxReason limits the header with the reason; the payload may contain more.
 const maxReason = 512
 
-// oneLine makes a text fit a header.
+// oneLine makes a text fit into a header.
 func oneLine(s string) string {
 	out := make([]rune, 0, min(len(s), maxReason))
 	for _, r := range s {

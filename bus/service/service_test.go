@@ -133,7 +133,7 @@ func TestErrorsAreAnswers(t *testing.T) {
 		return nil, errors.New("odd")
 	})
 	for request, want := range map[string]string{"known": "404 not here", "odd": "500 odd",
-		"panic": "500 a fault of the service", "large": "500 nats: maximum payload exceeded"} {
+		"panic": "500 internal error of the service", "large": "500 nats: maximum payload exceeded"} {
 		m, err := nc.Request("agent.query.s1.e", []byte(request), 10*time.Second)
 		if err != nil {
 			t.Fatalf("%s: %v", request, err)

@@ -2,17 +2,17 @@ package service
 
 import "sync"
 
-// slots are for the requests that are answered at once. It is safe for concurrent use.
+// slots limits concurrent requests. It is safe for concurrent use.
 type slots struct {
 	most int
 
 	mu    sync.Mutex
 	taken int
-	held  map[string]int // of those taken, by whose request it is
+	held  map[string]int // slots in use by share
 }
 
-// take takes a slot for a request, and returns what gives it back, nil where there is none for it. share says whose the
-// request is; nil is nobody's.
+// take reserves a slot for a request and returns the function that releases it; nil if none is free. share is
+// [Endpoint].Share.
 func (s *slots) take(share func(subject string) string, subject string) (release func()) {
 	whose := ""
 	if share != nil {

@@ -12,7 +12,7 @@ import (
 
 // A consumer that nobody uses ends where whoever reads may make consumers, also one that was made before there was a
 // limit and asks for none, or for a longer time.
-func TestConsumersOfBucketsEnd(t *testing.T) {
+func TestIdleConsumersOfBucketsExpire(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	ctx, js := bustest.Deadline(t), c.JetStream()

@@ -1,3 +1,3 @@
-// Package streams makes the streams and buckets that docs/architecture.md names, brings those of an earlier version up
-// to date, and says what an acknowledgement is worth.
+// Package streams creates the streams and buckets that docs/architecture.md names, brings those of an earlier version
+// up to date, and describes the durability of acknowledged messages.
 package streams

@@ -8,16 +8,16 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Durability is what an acknowledgement is worth.
+// Durability describes which failures an acknowledged message survives.
 type Durability struct {
-	// Text says in one sentence what survives what.
+	// Text is a sentence for people.
 	Text string
-	// PageCache says that one machine's page cache may be all there is of what was acknowledged lately.
+	// PageCache is true if recently acknowledged messages may exist only in the page cache of one machine.
 	PageCache bool
 }
 
-// DurabilityOf says what an acknowledgement of the log, of commands and of tool calls is worth. How often
-// the server syncs its disk cannot be seen from outside; a server of this process knows it, see package embedded.
+// DurabilityOf returns the durability of acknowledged events, commands and tool calls. It cannot know how often the
+// server syncs its disk; an embedded server does, see package embedded.
 func DurabilityOf(ctx context.Context, c *bus.Conn) (Durability, error) {
 	replicas := 0
 	for _, name := range []string{schemas.StreamEvents, schemas.StreamCommands, schemas.StreamTools} {
@@ -32,7 +32,7 @@ func DurabilityOf(ctx context.Context, c *bus.Conn) (Durability, error) {
 	return replicated(replicas), nil
 }
 
-// replicated describes servers whose sync policy is not known.
+// replicated returns the durability with servers whose sync policy is unknown.
 func replicated(replicas int) Durability {
 	const unseen = "unless they sync before they acknowledge (sync_always), which cannot be seen from here"
 	if replicas > 1 {

@@ -9,7 +9,7 @@ import (
 )
 
 // How often somebody else's server syncs cannot be seen, which is said.
-func TestDurabilityOfAServerElsewhere(t *testing.T) {
+func TestDurabilityOfRemoteServer(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
 	got, err := streams.DurabilityOf(bustest.Deadline(t), c)

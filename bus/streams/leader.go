@@ -18,13 +18,13 @@ const (
 	errCodeNotACluster jetstream.ErrorCode = 10074
 )
 
-// setupRequest bounds one step of Setup. A cluster may never answer a request that comes while the leader of what it is
-// about is elected, or while another process asks for the same; asked again it does.
+// setupRequest bounds one step of Setup. A cluster may never answer a request that arrives while it elects the leader
+// for it, or while another process makes the same request; it answers a second one.
 const setupRequest = 3 * time.Second
 
-// awaitLeader takes a step of Setup, again while the servers have no leader for it, and a few times when another
-// process has passed it.
-func awaitLeader(ctx context.Context, raced func(error) bool, step func(ctx context.Context) error) error {
+// awaitLeader calls a step of Setup. It calls it again while the servers have no leader for it, and a few times if
+// another process has changed what it found.
+func awaitLeader(ctx context.Context, step func(ctx context.Context) error) error {
 	for races := 0; ; {
 		one, cancel := context.WithTimeout(ctx, setupRequest)
 		err := step(one)
@@ -42,15 +42,20 @@ func awaitLeader(ctx context.Context, raced func(error) bool, step func(ctx cont
 	}
 }
 
-func never(error) bool { return false }
+// raced reports whether another process has created or deleted the stream since it was looked up, or a server is
+// missing that may just be starting. Only creating and updating a stream has these errors.
+func raced(err error) bool {
+	return natsio.IsAny(err, jetstream.ErrStreamNameAlreadyInUse, jetstream.ErrStreamNotFound) ||
+		natsio.HasCode(err, errCodeNoPeers)
+}
 
-// leaderless reports whether an answer is that of servers that have no leader for what was asked.
+// leaderless reports whether servers have no leader for a request.
 func leaderless(err error) bool {
 	return natsio.HasCode(err, errCodeLeaderless) ||
 		natsio.IsAny(err, context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders)
 }
 
-// explain says what to do about servers that cannot keep the replicas that were asked for.
+// explain adds what to do about servers that cannot store the requested replicas.
 func (s spec) explain(err error) error {
 	if s.given.Replicas < 2 {
 		return err

@@ -12,11 +12,21 @@ import (
 
 // A bucket of profiles of before, which kept one value of each, is made one that gives none up for another, with what
 // is in it; and what an operator has given it stays.
-func TestProfilesOfBeforeAreKept(t *testing.T) {
+func TestWhatWasKeptBeforeIsKept(t *testing.T) {
 	t.Parallel()
+	for _, bucket := range []string{schemas.BucketProfiles, schemas.BucketDeletions} {
+		t.Run(bucket, func(t *testing.T) {
+			t.Parallel()
+			keptBefore(t, bucket)
+		})
+	}
+}
+
+func keptBefore(t *testing.T, bucket string) {
+	t.Helper()
 	c := bustest.Connect(t, bustest.Server(t))
 	kv, err := c.JetStream().CreateKeyValue(bustest.Deadline(t), jetstream.KeyValueConfig{
-		Bucket: schemas.BucketProfiles, Description: "ours", MaxBytes: 64 << 20})
+		Bucket: bucket, Description: "ours", MaxBytes: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +39,7 @@ func TestProfilesOfBeforeAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	bustest.Setup(t, c, streams.Options{})
-	cfg := configOf(t, c, "KV_"+schemas.BucketProfiles)
+	cfg := configOf(t, c, "KV_"+bucket)
 	if cfg.Description != "ours" || cfg.MaxBytes != 64<<20 || cfg.MaxMsgsPerSubject != 64 {
 		t.Errorf("config %+v", cfg)
 	}
@@ -50,7 +60,7 @@ func TestProfilesOfBeforeAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	bustest.Setup(t, c, streams.Options{})
-	if n := configOf(t, c, "KV_"+schemas.BucketProfiles).MaxMsgsPerSubject; n != 100 {
+	if n := configOf(t, c, "KV_"+bucket).MaxMsgsPerSubject; n != 100 {
 		t.Errorf("an operator's number became %d", n)
 	}
 }

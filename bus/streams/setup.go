@@ -4,66 +4,59 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
-	"github.com/loopbus/loopbus/bus/natsio"
 )
 
-// Options configures [Setup]. A zero member leaves an existing stream as it is and gives a new one the default.
-// Sizes are in bytes.
+// Options configures [Setup]. Sizes are in bytes. A zero member leaves an existing stream as it is and gives a new one
+// the default. Other limits of existing streams may be changed with the nats command: Setup keeps them.
 type Options struct {
 	// Partitions of the inbox, default 64, at most 1024. The number cannot be changed while the stream exists.
 	Partitions int
-	// Replicas of every stream and bucket, default 1. More than one needs a cluster. Asked for more than there are,
-	// existing streams get them; asked for fewer, they give an [IncompatibleError].
+	// Replicas of every stream and bucket, default 1. More than one needs a cluster. Existing streams with fewer replicas
+	// are scaled up; existing streams with more are an [IncompatibleError].
 	Replicas int
 	// DuplicateWindow is how long a repeated Nats-Msg-Id is recognised in commands, default two minutes.
 	DuplicateWindow time.Duration
-	// ToolDuplicateWindow is the same for tool calls, default ten minutes: longer than a server keeps the connection of a
-	// runner that was suspended right when it sent a call (by default 2 pings, 2 minutes apart, have to stay unanswered).
-	ToolDuplicateWindow time.Duration
-	// MaxPayload is the largest message that streams take; the default is what the server takes.
-	MaxPayload int32
-	// EventMaxBytes is when the log is full and refuses events: it never drops old ones. By default it may fill what the
-	// server has for streams.
+	// EventMaxBytes is the size at which the log refuses events; it never drops old ones. By default it may use all the
+	// space that the server has for streams.
 	EventMaxBytes int64
-	// CommandMaxBytes is when no more commands are taken until runners have caught up, default 1 GiB.
+	// CommandMaxBytes is the size at which the inbox refuses commands until runners have caught up, default 1 GiB.
 	CommandMaxBytes int64
-	// ToolMaxBytes is when no more tool calls are taken until workers have caught up, default 256 MiB.
+	// ToolMaxBytes is the size at which tool calls are refused until workers have caught up, default 256 MiB.
 	ToolMaxBytes int64
-	// UpdateMaxAge and UpdateMaxBytes bound the deltas kept for late viewers: default two minutes, 64 MiB. They are in
-	// memory if there are no replicas.
-	UpdateMaxAge   time.Duration
-	UpdateMaxBytes int64
-	// DeadMaxAge and DeadMaxBytes bound the dead letters, the oldest go first: default 30 days, 256 MiB.
-	DeadMaxAge   time.Duration
-	DeadMaxBytes int64
-	// SnapshotMaxBytes and BlobMaxBytes bound the buckets of snapshots and big payloads. By default they may fill what
-	// the server has for streams.
-	SnapshotMaxBytes int64
-	BlobMaxBytes     int64
+	// BlobMaxBytes is the largest size of the object store of payloads. By default it may use all the space that the
+	// server has for streams.
+	BlobMaxBytes int64
 }
 
-// The defaults of [Options].
+// The defaults of [Options], and limits without an option.
 const (
 	DefaultPartitions      = 64
 	defaultDuplicateWindow = 2 * time.Minute
-	defaultToolDuplicates  = 10 * time.Minute
 	defaultCommandMaxBytes = 1 << 30
 	defaultToolMaxBytes    = 256 << 20
-	defaultUpdateMaxAge    = 2 * time.Minute
-	defaultUpdateMaxBytes  = 64 << 20
-	defaultDeadMaxAge      = 30 * 24 * time.Hour
-	defaultDeadMaxBytes    = 256 << 20
 	maxPartitions          = 1024
 	setupAttempts          = 20
-	setupTimeout           = time.Minute // for a cluster to elect its leaders, too
+	setupTimeout           = time.Minute // long enough for a cluster to elect its leaders
+
+	// toolDuplicateWindow is how long a repeated Nats-Msg-Id is recognised in tool calls. It is longer than a server keeps
+	// the connection of a runner that was suspended just when it sent a call: by default 2 pings, 2 minutes apart, have to
+	// stay unanswered.
+	toolDuplicateWindow = 10 * time.Minute
+	// The updates of updateAge and updateBytes are kept for late viewers, in memory if there are no replicas.
+	updateAge   = 2 * time.Minute
+	updateBytes = 64 << 20
+	// Dead letters beyond deadAge and deadBytes are dropped, the oldest first.
+	deadAge   = 30 * 24 * time.Hour
+	deadBytes = 256 << 20
 )
 
-// IncompatibleError says that a stream exists with a setting that cannot be changed in place.
+// IncompatibleError is the error of an existing stream with a setting that cannot be changed in place.
 type IncompatibleError struct {
 	Stream  string
 	Setting string
@@ -72,23 +65,24 @@ type IncompatibleError struct {
 	Hint    string // what to do about it
 }
 
-// Error names the stream, the setting, both values and the way out.
+// Error names the stream, the setting, both values and what to do.
 func (e *IncompatibleError) Error() string {
 	return fmt.Sprintf("stream %s has %s %s, but %s is needed: %s", e.Stream, e.Setting, e.Have, e.Want, e.Hint)
 }
 
 // Setup creates the streams and buckets below the connection's prefix, or brings existing ones up to date. It is
-// idempotent, and any number of processes may call it at once. It waits for a cluster that has no leader yet, a minute
-// at most. What an operator has set beyond what loopbus needs (placement, compression, description, ...) is kept. A
-// stream that cannot be brought up to date is left alone and gives an [IncompatibleError]; the streams before it in the
-// list may have been changed by then.
+// idempotent, and any number of processes may call it at once. If a cluster has no leader yet, Setup waits for it, a
+// minute at most. It keeps settings of an operator that loopbus does not need (placement, compression, description,
+// ...). A stream that cannot be brought up to date is not changed and gives an [IncompatibleError]; the streams before
+// it in the list may have been changed by then. The limit of commands per subject is not set on an existing inbox with
+// a subject that has more than half of it; a later Setup sets it.
 func Setup(ctx context.Context, c *bus.Conn, o Options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
-	err := awaitLeader(ctx, never, func(ctx context.Context) error {
+	err := awaitLeader(ctx, func(ctx context.Context) error {
 		_, err := c.JetStream().AccountInfo(ctx)
 		return err
 	})
@@ -118,20 +112,15 @@ func (o Options) check() error {
 	if o.Replicas < 0 || o.Replicas > 5 {
 		errs = append(errs, fmt.Errorf("streams: replicas: %d is not in 0 to 5", o.Replicas))
 	}
-	for name, d := range map[string]time.Duration{
-		"duplicate window": o.DuplicateWindow, "duplicate window of tool calls": o.ToolDuplicateWindow,
-		"update max age": o.UpdateMaxAge, "dead letter max age": o.DeadMaxAge,
-	} {
-		if d != 0 && d < 100*time.Millisecond {
-			errs = append(errs, fmt.Errorf("streams: %s: %s is less than 100ms", name, d))
-		}
+	if d := o.DuplicateWindow; d != 0 && d < 100*time.Millisecond {
+		errs = append(errs, fmt.Errorf("streams: duplicate window: %s is less than 100ms", d))
 	}
 	return errors.Join(errs...)
 }
 
 // inspect returns an error if the stream exists and cannot be brought up to date.
 func (s spec) inspect(ctx context.Context, js jetstream.JetStream) error {
-	return awaitLeader(ctx, never, func(ctx context.Context) error {
+	return awaitLeader(ctx, func(ctx context.Context) error {
 		have, err := js.Stream(ctx, s.want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return nil
@@ -143,14 +132,9 @@ func (s spec) inspect(ctx context.Context, js jetstream.JetStream) error {
 	})
 }
 
-// apply creates or updates the stream. Another process may do the same at the same time, so it looks again whenever
-// the server says that what it saw is no longer so, or that a server is missing which may just be starting.
+// apply creates or updates the stream.
 func (s spec) apply(ctx context.Context, js jetstream.JetStream) error {
-	raced := func(err error) bool {
-		return errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || errors.Is(err, jetstream.ErrStreamNotFound) ||
-			natsio.HasCode(err, errCodeNoPeers)
-	}
-	err := awaitLeader(ctx, raced, func(ctx context.Context) error { return s.createOrUpdate(ctx, js) })
+	err := awaitLeader(ctx, func(ctx context.Context) error { return s.createOrUpdate(ctx, js) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.want.Name, s.explain(err))
 	}
@@ -196,6 +180,16 @@ func (s spec) update(ctx context.Context, js jetstream.JetStream, have jetstream
 		return s.createNew(ctx, js)
 	}
 	next, changed := s.merge(now)
+	if next.MaxMsgsPerSubject != now.MaxMsgsPerSubject && s.want.Retention == jetstream.WorkQueuePolicy {
+		fits, err := fitsSubjects(ctx, have, next.MaxMsgsPerSubject)
+		if err != nil {
+			return nil, err
+		}
+		if !fits {
+			next.MaxMsgsPerSubject, next.DiscardNewPerSubject = now.MaxMsgsPerSubject, now.DiscardNewPerSubject
+			changed = !reflect.DeepEqual(now, next)
+		}
+	}
 	if !changed {
 		return have, nil
 	}
@@ -207,8 +201,8 @@ func (s spec) update(ctx context.Context, js jetstream.JetStream, have jetstream
 	return js.UpdateStream(ctx, next)
 }
 
-// endIdle has the consumers of a stream end that nobody uses for longer: a stream takes no limit that a consumer of it
-// breaks, and those that have none keep to none.
+// endIdle gives the consumers of a stream an inactivity limit of at most idle. The server refuses a limit for the
+// stream that an existing consumer exceeds, and does not apply it to consumers without a limit.
 func endIdle(ctx context.Context, s jetstream.Stream, idle time.Duration) error {
 	list := s.ListConsumers(ctx)
 	for info := range list.Info() {
@@ -217,7 +211,7 @@ func endIdle(ctx context.Context, s jetstream.Stream, idle time.Duration) error 
 		}
 		info.Config.InactiveThreshold = idle
 		_, err := s.UpdateConsumer(ctx, info.Config)
-		if err != nil && info.Config.DeliverSubject != "" { // which this call cannot change; who uses it makes it anew
+		if err != nil && info.Config.DeliverSubject != "" { // which UpdateConsumer cannot change; its user creates it again
 			err = s.DeleteConsumer(ctx, info.Name)
 		}
 		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) &&
@@ -226,4 +220,20 @@ func endIdle(ctx context.Context, s jetstream.Stream, idle time.Duration) error 
 		}
 	}
 	return list.Err()
+}
+
+// fitsSubjects reports whether each subject of a stream has at most half the messages that a limit allows. When a
+// server gets the limit it drops the oldest messages of a subject beyond it. The other half is room for messages that
+// arrive before the limit is set.
+func fitsSubjects(ctx context.Context, have jetstream.Stream, limit int64) (bool, error) {
+	info, err := have.Info(ctx, jetstream.WithSubjectFilter(">"))
+	if err != nil {
+		return false, err
+	}
+	for _, n := range info.State.Subjects {
+		if n > uint64(limit)/2 {
+			return false, nil
+		}
+	}
+	return true, nil
 }

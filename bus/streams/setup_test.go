@@ -69,7 +69,7 @@ func TestSetupByManyProcessesAtOnce(t *testing.T) {
 		c := bustest.Connect(t, s)
 		o := streams.Options{Partitions: 16}
 		if i%2 == 0 { // the others take what there is
-			o.DeadMaxAge = time.Hour
+			o.DuplicateWindow = time.Hour
 		}
 		g.Go(func() error {
 			<-begin
@@ -87,40 +87,25 @@ func TestSetupByManyProcessesAtOnce(t *testing.T) {
 	if n, err := streams.Partitions(bustest.Deadline(t), c); err != nil || n != 16 {
 		t.Errorf("%d partitions, %v", n, err)
 	}
-	if age := configOf(t, c, "AGENT_DEAD").MaxAge; age != time.Hour {
-		t.Errorf("dead letters are kept for %s", age)
+	if window := configOf(t, c, "AGENT_CMD").Duplicates; window != time.Hour {
+		t.Errorf("duplicate window of %s", window)
 	}
 }
 
 func TestSetupUpgradesLimits(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
-	o := streams.Options{
-		Partitions: streams.DefaultPartitions, DuplicateWindow: time.Minute, ToolDuplicateWindow: 3 * time.Minute,
-		MaxPayload: 4096, EventMaxBytes: 8 << 20,
-		ToolMaxBytes: 7 << 20, UpdateMaxAge: time.Minute, UpdateMaxBytes: 6 << 20, DeadMaxAge: 3 * time.Hour,
-		DeadMaxBytes:     5 << 20,
-		SnapshotMaxBytes: 4 << 20, BlobMaxBytes: 3 << 20,
-	}
+	o := streams.Options{Partitions: streams.DefaultPartitions, DuplicateWindow: time.Minute, EventMaxBytes: 8 << 20,
+		CommandMaxBytes: 6 << 20, ToolMaxBytes: 7 << 20, BlobMaxBytes: 3 << 20}
 	if err := streams.Setup(bustest.Deadline(t), c, o); err != nil {
 		t.Fatal(err)
 	}
-	cmd, evt, upd := configOf(t, c, "AGENT_CMD"), configOf(t, c, "AGENT_EVT"), configOf(t, c, "AGENT_UPD")
-	tool, dead := configOf(t, c, "AGENT_TOOL"), configOf(t, c, "AGENT_DEAD")
-	got := []any{
-		cmd.Duplicates, cmd.MaxMsgSize, evt.MaxBytes, tool.MaxBytes, tool.Duplicates, upd.MaxAge, upd.MaxBytes, dead.MaxAge,
-		dead.MaxBytes, configOf(t, c, "KV_agent_snapshots").MaxBytes, configOf(t, c, "OBJ_agent_blobs").MaxBytes,
-	}
-	want := []any{
-		o.DuplicateWindow, o.MaxPayload, o.EventMaxBytes, o.ToolMaxBytes, o.ToolDuplicateWindow, o.UpdateMaxAge,
-		o.UpdateMaxBytes,
-		o.DeadMaxAge, o.DeadMaxBytes, o.SnapshotMaxBytes, o.BlobMaxBytes,
-	}
+	cmd := configOf(t, c, "AGENT_CMD")
+	got := []any{cmd.Duplicates, configOf(t, c, "AGENT_EVT").MaxBytes, cmd.MaxBytes, configOf(t, c, "AGENT_TOOL").MaxBytes,
+		configOf(t, c, "OBJ_agent_blobs").MaxBytes}
+	want := []any{o.DuplicateWindow, o.EventMaxBytes, o.CommandMaxBytes, o.ToolMaxBytes, o.BlobMaxBytes}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("limits (-want +got):\n%s", d)
-	}
-	if dead.MaxMsgSize > 0 {
-		t.Error("a dead letter is larger than the message it was and must have room")
 	}
 }
 
@@ -254,7 +239,8 @@ func TestSetupRefusesBadOptions(t *testing.T) {
 	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
 	for _, o := range []streams.Options{
-		{Partitions: -1}, {Partitions: 1025}, {Replicas: 6}, {UpdateMaxAge: time.Millisecond}, {DeadMaxAge: -time.Hour},
+		{Partitions: -1}, {Partitions: 1025}, {Replicas: 6}, {DuplicateWindow: time.Millisecond},
+		{DuplicateWindow: -time.Hour},
 		{Replicas: 3}, // which one server cannot have
 	} {
 		if err := streams.Setup(bustest.Deadline(t), c, o); err == nil {
@@ -278,7 +264,7 @@ func TestSetupWithoutJetStream(t *testing.T) {
 	}
 }
 
-func TestReplicasOnAServerThatStandsAlone(t *testing.T) {
+func TestReplicasNeedACluster(t *testing.T) {
 	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))
 	err := streams.Setup(bustest.Deadline(t), c, streams.Options{Replicas: 3})
@@ -308,7 +294,7 @@ func TestTwoPrefixesDoNotShareStreams(t *testing.T) {
 }
 
 // Whoever may send a command could otherwise empty the inbox of all sessions with a roll-up.
-func TestASenderCannotRollTheInboxUp(t *testing.T) {
+func TestSenderCannotRollUpInbox(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
 	if _, err := c.JetStream().Publish(bustest.Deadline(t), "agent.cmd.s1.prompt", []byte("stay")); err != nil {

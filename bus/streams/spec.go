@@ -10,22 +10,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// spec is one stream as it should be.
+// spec describes one stream.
 type spec struct {
-	want  jetstream.StreamConfig // what a new one is made of
-	given jetstream.StreamConfig // limits the caller asked for: they change an existing one; zero leaves it as it is
-	// anyPartitions accepts the number of partitions an existing stream has, because the caller did not ask for one.
+	want  jetstream.StreamConfig // configuration of a new stream
+	given jetstream.StreamConfig // limits that the caller has set, which change an existing stream; zero changes none
+	// anyPartitions accepts the number of partitions of an existing stream, because the caller has not set one.
 	anyPartitions bool
-	// transient streams hold nothing that matters for more than minutes: one that is kept in the wrong storage is made
-	// anew.
+	// transient is true for a stream whose messages matter for minutes only: in the wrong storage it is deleted and
+	// created again.
 	transient bool
-	// noRollups takes roll-ups away from a stream of before, and the marks of what has expired, which need them.
+	// noRollups disables roll-ups of an existing stream, and the markers of expired entries, which need them.
 	noRollups bool
-	// create makes the stream in another way than by its configuration.
+	// create, if set, creates the stream in place of js.CreateStream.
 	create func(context.Context, jetstream.JetStream) error
 }
 
-// setting compares one setting that cannot be changed in place.
+// setting is one setting that cannot be changed in place.
 type setting struct {
 	name       string
 	have, want any
@@ -54,13 +54,13 @@ func (s spec) compatible(have jetstream.StreamConfig) error {
 	if !s.transient {
 		settings = append(settings, setting{"storage", have.Storage, s.want.Storage, hintRecreate})
 	}
-	if len(have.Sources) > 0 {
+	if len(have.Sources) > 0 && !s.sourcesOfBefore(have) {
 		settings = append(settings, setting{"sources", sources(have.Sources), sources(s.wantSources(have)), hintRecreate})
 	}
 	if have.RePublish != nil {
 		settings = append(settings, setting{"republish", republish(have), republish(s.want), hintPrefix})
 	}
-	if s.given.Replicas > 0 && have.Replicas > s.given.Replicas { // more are given, but none taken away in passing
+	if s.given.Replicas > 0 && have.Replicas > s.given.Replicas { // Setup adds replicas, but never removes any
 		settings = append(settings, setting{"replicas", have.Replicas, s.given.Replicas, hintReplicas})
 	}
 	for _, v := range settings {
@@ -74,7 +74,7 @@ func (s spec) compatible(have jetstream.StreamConfig) error {
 	return nil
 }
 
-// merge returns the existing configuration with what we need changed in it, and whether that is any change.
+// merge returns the existing configuration with the settings that loopbus needs, and whether they differ.
 func (s spec) merge(have jetstream.StreamConfig) (next jetstream.StreamConfig, changed bool) {
 	next = have
 	next.NoAck = false
@@ -85,7 +85,7 @@ func (s spec) merge(have jetstream.StreamConfig) (next jetstream.StreamConfig, c
 	next.AllowRollup = have.AllowRollup || s.want.AllowRollup
 	next.DenyDelete = have.DenyDelete || s.want.DenyDelete
 	next.RePublish = s.want.RePublish
-	if len(have.Sources) == 0 {
+	if len(have.Sources) == 0 || s.sourcesOfBefore(have) {
 		next.Sources = s.wantSources(have)
 	}
 	set(&next.SubjectDeleteMarkerTTL, s.want.SubjectDeleteMarkerTTL)
@@ -100,23 +100,22 @@ func (s spec) merge(have jetstream.StreamConfig) (next jetstream.StreamConfig, c
 		next.ConsumerLimits.InactiveThreshold = s.want.ConsumerLimits.InactiveThreshold
 	}
 	set(&next.Replicas, s.given.Replicas)
-	set(&next.MaxMsgSize, s.given.MaxMsgSize)
 	set(&next.MaxBytes, s.given.MaxBytes)
 	set(&next.MaxMsgs, s.given.MaxMsgs)
 	set(&next.MaxAge, s.given.MaxAge)
 	set(&next.Duplicates, s.given.Duplicates)
 	if next.MaxAge > 0 {
-		next.Duplicates = min(next.Duplicates, next.MaxAge) // the server wants it so
+		next.Duplicates = min(next.Duplicates, next.MaxAge) // the server requires it
 	}
 	return next, !reflect.DeepEqual(have, next)
 }
 
-// misplaced reports whether a transient stream has to be made anew: with replicas it does not do in memory.
+// misplaced reports whether a transient stream has to be created again: with replicas it must not be in memory.
 func (s spec) misplaced(have jetstream.StreamConfig) bool {
 	return s.transient && have.Storage == jetstream.MemoryStorage && max(have.Replicas, s.given.Replicas) > 1
 }
 
-// verify returns an error if the server has silently left out what it does not know.
+// verify returns an error if the server has silently ignored a feature that it does not know.
 func (s spec) verify(have jetstream.StreamConfig) error {
 	for _, feature := range []struct {
 		name       string
@@ -134,7 +133,7 @@ func (s spec) verify(have jetstream.StreamConfig) error {
 	return nil
 }
 
-// set overwrites a setting with a value that was given.
+// set overwrites a setting with a value, unless that is zero.
 func set[T comparable](dst *T, v T) {
 	var zero T
 	if v != zero {
@@ -153,7 +152,8 @@ func transform(c jetstream.StreamConfig) string {
 	return c.SubjectTransform.Source + " -> " + c.SubjectTransform.Destination
 }
 
-// wantTransform is the transform as it should be, with the number of partitions of the existing one if any will do.
+// wantTransform returns the transform that the stream should have. If anyPartitions is set, it has the number of
+// partitions of the existing one.
 func (s spec) wantTransform(have jetstream.StreamConfig) string {
 	want := transform(s.want)
 	if number := partitionRE.FindString(transform(have)); s.anyPartitions && number != "" {
@@ -162,7 +162,7 @@ func (s spec) wantTransform(have jetstream.StreamConfig) string {
 	return want
 }
 
-// partitionsIn is the number of partitions that a transform makes.
+// partitionsIn returns the number of partitions of a transform.
 func partitionsIn(transform string) string {
 	if m := partitionRE.FindStringSubmatch(transform); m != nil {
 		return m[1]
@@ -170,7 +170,7 @@ func partitionsIn(transform string) string {
 	return "none"
 }
 
-// sources names where a stream takes messages from besides its subjects.
+// sources describes the sources of a stream.
 func sources(list []*jetstream.StreamSource) string {
 	all := make([]string, 0, len(list))
 	for _, source := range list {
@@ -179,7 +179,7 @@ func sources(list []*jetstream.StreamSource) string {
 	return strings.Join(all, ", ")
 }
 
-// wantSources is as wantTransform.
+// wantSources returns the sources that the stream should have, adapted like wantTransform.
 func (s spec) wantSources(have jetstream.StreamConfig) []*jetstream.StreamSource {
 	number := partitionRE.FindString(transform(have))
 	if !s.anyPartitions || number == "" {
@@ -195,6 +195,12 @@ func (s spec) wantSources(have jetstream.StreamConfig) []*jetstream.StreamSource
 		list[i] = &adapted
 	}
 	return list
+}
+
+// sourcesOfBefore reports whether due timers go to the subject of an earlier version, which all timers shared.
+func (s spec) sourcesOfBefore(have jetstream.StreamConfig) bool {
+	before := strings.ReplaceAll(sources(s.wantSources(have)), ".{{wildcard(2)}}}", "}")
+	return before != sources(s.wantSources(have)) && sources(have.Sources) == before
 }
 
 func republish(c jetstream.StreamConfig) string {

@@ -15,41 +15,39 @@ import (
 )
 
 const (
-	maxConsumers = 10_000 // per stream; the server's own default is 1000, too few for one per viewer or tool
-	// markerTTL is how long a bucket keeps the mark of an expired entry, so that watchers see it.
+	maxConsumers = 10_000 // per stream; the server's default of 1000 is too few for one per viewer or tool
+	// markerTTL is how long a bucket keeps the delete marker of an expired entry, so that watchers receive it.
 	markerTTL = 30 * time.Second
-	// attemptMaxAge is how long an attempt counts: longer than a supervisor waits before it starts a process again.
+	// attemptMaxAge is how long an attempt counts: longer than a supervisor waits before it restarts a process.
 	attemptMaxAge    = time.Hour
 	smallBucketBytes = 16 << 20 // live runners, announced tools
 	profileBytes     = 64 << 20
-	// consumerIdle is when a consumer ends that nobody uses, where whoever lists or reads may make consumers. It is the
-	// longest that the libraries of NATS ask for (decision 136).
-	consumerIdle     = 5 * time.Minute
-	profileRevisions = 64 // of each; the most that the key-value buckets of NATS know
-	resourceBytes    = 64 << 20
+	// consumerIdle is the inactivity limit of consumers in streams where any reader may create them. It is the longest
+	// that the NATS client libraries request (decision 136).
+	consumerIdle  = 5 * time.Minute
+	keptRevisions = 64 // of each key; the most that NATS key-value buckets allow
+	resourceBytes = 64 << 20
 )
 
-// streamSpecs are the streams of docs/architecture.md, and the one that timers wait in.
+// streamSpecs returns the streams of docs/architecture.md and the stream of timers.
 func streamSpecs(s schemas.Subjects, o Options) []spec {
 	p := s.Prefix()
-	base := jetstream.StreamConfig{Replicas: o.Replicas, MaxMsgSize: o.MaxPayload}
-	counters := base
-	counters.MaxMsgSize = 0
-	return []spec{timerSpec(p, base), commandSpec(p, base, o), eventSpec(p, base, o), updateSpec(p, base, o),
-		toolSpec(p, base, o), deadSpec(p, base, o), spentSpec(p, counters), attemptSpec(p, counters)}
+	base := jetstream.StreamConfig{Replicas: o.Replicas}
+	return []spec{timerSpec(p, base), commandSpec(p, base, o), eventSpec(p, base, o), updateSpec(p, base),
+		toolSpec(p, base, o), deadSpec(p, base), spentSpec(p, base), attemptSpec(p, base)}
 }
 
-// timerSpec is a stream of its own because schedules need roll-ups, and a stream with roll-ups can be emptied by
-// whoever may publish to it: in the inbox that would be every sender of a command. Only runners publish here. What is
-// due goes into the inbox as its source; a copy stays for an hour.
+// timerSpec is a stream of its own because schedules need roll-ups, and any client that may publish to a stream with
+// roll-ups can empty it: for the inbox that would be every sender of a command. Only runners publish to this stream. It
+// is a source of the inbox, which so receives timers that are due; a copy stays here for an hour.
 func timerSpec(p string, base jetstream.StreamConfig) spec {
 	c := base
 	c.Name = schemas.StreamTimers
 	c.Description = "timers of the sessions, until they are due"
 	c.Subjects = []string{p + ".sched.*.*", p + ".due.*.*"}
 	c.Retention = jetstream.LimitsPolicy
-	c.Discard = jetstream.DiscardOld // no other one can have schedules; a limit would lose timers, so there is none
-	c.MaxMsgsPerSubject = 1          // a timer takes the place of the one of its name
+	c.Discard = jetstream.DiscardOld // schedules need it; a limit would lose timers, so there is none
+	c.MaxMsgsPerSubject = 1          // a timer replaces the one with its name
 	c.AllowMsgTTL = true
 	c.AllowMsgSchedules = true
 	c.AllowRollup = true
@@ -57,7 +55,12 @@ func timerSpec(p string, base jetstream.StreamConfig) spec {
 	return spec{want: c, given: base}
 }
 
-// commandSpec refuses new commands when the inbox is full: one that was acknowledged must not be lost. It allows no
+// commandsPerSubject is how many commands of a kind may wait in a session's inbox. A session queues that many inputs.
+const commandsPerSubject = 1000
+
+// commandSpec refuses new commands when the inbox is full: an acknowledged command must not be lost. A client that
+// sends too many commands of a kind to a session is refused alone (decision 134). Due timers have subjects of their
+// own, which no client can fill: a source stops at a message for whose subject there is no room. The inbox allows no
 // roll-ups, see timerSpec.
 func commandSpec(p string, base jetstream.StreamConfig, o Options) spec {
 	base.Duplicates, base.MaxBytes = o.DuplicateWindow, o.CommandMaxBytes
@@ -69,6 +72,7 @@ func commandSpec(p string, base jetstream.StreamConfig, o Options) spec {
 	c.Discard = jetstream.DiscardNew
 	c.MaxBytes = cmp.Or(c.MaxBytes, defaultCommandMaxBytes)
 	c.Duplicates = cmp.Or(c.Duplicates, defaultDuplicateWindow)
+	c.MaxMsgsPerSubject, c.DiscardNewPerSubject = commandsPerSubject, true
 	c.MaxConsumers = maxConsumers
 	c.AllowDirect = true
 	partition := fmt.Sprintf("%s.cmd.{{partition(%d,1)}}.{{wildcard(1)}}.", p, cmp.Or(o.Partitions, DefaultPartitions))
@@ -77,13 +81,13 @@ func commandSpec(p string, base jetstream.StreamConfig, o Options) spec {
 	c.Sources = []*jetstream.StreamSource{{
 		Name: schemas.StreamTimers,
 		SubjectTransforms: []jetstream.SubjectTransformConfig{{Source: p + ".due.*.*",
-			Destination: partition + string(schemas.CommandTimer)}},
+			Destination: partition + string(schemas.CommandTimer) + ".{{wildcard(2)}}"}},
 	}}
 	return spec{want: c, given: base, anyPartitions: o.Partitions == 0}
 }
 
-// eventSpec denies the deletion of single messages, so that nothing can be cut out of a log. Purging stays allowed: it
-// is how a whole session is given up.
+// eventSpec denies the deletion of single messages, so that no event can be removed from a log. Purging stays allowed:
+// it deletes a whole session.
 func eventSpec(p string, base jetstream.StreamConfig, o Options) spec {
 	base.MaxBytes = o.EventMaxBytes
 	c := base
@@ -99,28 +103,26 @@ func eventSpec(p string, base jetstream.StreamConfig, o Options) spec {
 	return spec{want: c, given: base}
 }
 
-// updateSpec is in memory on one server. Replicas in memory elect no leader once several servers have been down, until
-// all of them are up.
-func updateSpec(p string, base jetstream.StreamConfig, o Options) spec {
-	base.MaxAge, base.MaxBytes = o.UpdateMaxAge, o.UpdateMaxBytes
+// updateSpec is in memory if it has no replicas. Replicas in memory elect no leader after several servers have been
+// down, until all of them are up.
+func updateSpec(p string, base jetstream.StreamConfig) spec {
 	c := base
 	c.Name = schemas.StreamUpdates
 	c.Description = "deltas of the last moments, for late viewers"
 	c.Subjects = []string{p + ".live.*.update"}
-	if o.Replicas < 2 {
+	if base.Replicas < 2 {
 		c.Storage = jetstream.MemoryStorage
 	}
 	c.Retention = jetstream.LimitsPolicy
 	c.Discard = jetstream.DiscardOld
-	c.MaxAge = cmp.Or(c.MaxAge, defaultUpdateMaxAge)
-	c.MaxBytes = cmp.Or(c.MaxBytes, defaultUpdateMaxBytes)
+	c.MaxAge, c.MaxBytes = updateAge, updateBytes
 	c.MaxConsumers = maxConsumers
 	c.AllowDirect = true
 	return spec{want: c, given: base, transient: true}
 }
 
 func toolSpec(p string, base jetstream.StreamConfig, o Options) spec {
-	base.MaxBytes, base.Duplicates = o.ToolMaxBytes, o.ToolDuplicateWindow
+	base.MaxBytes = o.ToolMaxBytes
 	c := base
 	c.Name = schemas.StreamTools
 	c.Description = "tool calls waiting for a worker"
@@ -128,35 +130,34 @@ func toolSpec(p string, base jetstream.StreamConfig, o Options) spec {
 	c.Retention = jetstream.WorkQueuePolicy
 	c.Discard = jetstream.DiscardNew
 	c.MaxBytes = cmp.Or(c.MaxBytes, defaultToolMaxBytes)
-	c.Duplicates = cmp.Or(c.Duplicates, defaultToolDuplicates)
+	c.Duplicates = toolDuplicateWindow
 	c.MaxConsumers = maxConsumers
 	c.AllowDirect = true
 	return spec{want: c, given: base}
 }
 
-func deadSpec(p string, base jetstream.StreamConfig, o Options) spec {
-	base.MaxAge, base.MaxBytes, base.MaxMsgSize = o.DeadMaxAge, o.DeadMaxBytes, 0 // a letter is larger than its message
+func deadSpec(p string, base jetstream.StreamConfig) spec {
 	c := base
 	c.Name = schemas.StreamDead
 	c.Description = "what could not be processed, with the reason"
 	c.Subjects = []string{p + ".dead.*.*"}
 	c.Retention = jetstream.LimitsPolicy
 	c.Discard = jetstream.DiscardOld
-	c.MaxAge = cmp.Or(c.MaxAge, defaultDeadMaxAge)
-	c.MaxBytes = cmp.Or(c.MaxBytes, defaultDeadMaxBytes)
+	c.MaxAge, c.MaxBytes = deadAge, deadBytes
 	c.AllowDirect = true
 	return spec{want: c, given: base}
 }
 
-// spentSpec counts what profiles have used.
+// spentSpec has the counters of the profiles' usage.
 func spentSpec(p string, base jetstream.StreamConfig) spec {
 	c := counterConfig(base, schemas.StreamSpent, p+".spent.*.*.*")
 	c.Description = "what profiles have used of their budgets"
-	c.Duplicates = defaultToolDuplicates
+	c.Duplicates = toolDuplicateWindow
 	return spec{want: c, given: base}
 }
 
-// attemptSpec counts for each message of the inbox the lost runners that may have begun it (package inbox).
+// attemptSpec has a counter for each message of the inbox: the runners that were lost after they may have begun it
+// (package inbox).
 func attemptSpec(p string, base jetstream.StreamConfig) spec {
 	c := counterConfig(base, schemas.StreamAttempts, p+".attempt.*")
 	c.Description = "how often commands were begun by runners that were lost"
@@ -165,7 +166,7 @@ func attemptSpec(p string, base jetstream.StreamConfig) spec {
 	return spec{want: c, given: base}
 }
 
-// counterConfig is a stream with a counter per subject. Only the newest value of each is kept.
+// counterConfig returns a stream with a counter per subject. It keeps only the newest value of each.
 func counterConfig(c jetstream.StreamConfig, name, subject string) jetstream.StreamConfig {
 	c.Name = name
 	c.Subjects = []string{subject}
@@ -177,19 +178,18 @@ func counterConfig(c jetstream.StreamConfig, name, subject string) jetstream.Str
 	return c
 }
 
-// bucketSpecs are the key-value buckets and the object store. Their names do not depend on the prefix.
+// bucketSpecs returns the key-value buckets and the object stores. Their names do not depend on the prefix.
 func bucketSpecs(o Options) []spec {
 	return []spec{
 		announcementSpec(o, schemas.BucketTools, "tools that workers announce", smallBucketBytes),
 		announcementSpec(o, schemas.BucketResources, "what workspaces have for prompts", resourceBytes),
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketRunners, Description: "live runners",
 			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
-		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketSnapshots, Description: "states of sessions",
-			MaxBytes: o.SnapshotMaxBytes}),
+		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketSnapshots, Description: "states of sessions"}),
 		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketSessions, Description: "index of the sessions",
 			LimitMarkerTTL: markerTTL}),
-		kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketDeletions, Description: "sessions that are being deleted",
-			MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
+		keepingSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketDeletions,
+			Description: "sessions that are being deleted", MaxBytes: smallBucketBytes, LimitMarkerTTL: markerTTL}),
 		profileSpec(o),
 		objectSpec(o, jetstream.ObjectStoreConfig{Bucket: schemas.BucketBlobs,
 			Description: "payloads too big for a message", MaxBytes: o.BlobMaxBytes}),
@@ -200,17 +200,13 @@ func bucketSpecs(o Options) []spec {
 func kvSpec(o Options, kv jetstream.KeyValueConfig) spec {
 	kv.Replicas = o.Replicas
 	kv.History = 1
-	given := jetstream.StreamConfig{Replicas: o.Replicas}
-	if kv.Bucket == schemas.BucketSnapshots {
-		given.MaxBytes = o.SnapshotMaxBytes
-	}
 	return spec{
 		want: jetstream.StreamConfig{
 			Name: "KV_" + kv.Bucket, Subjects: []string{"$KV." + kv.Bucket + ".>"}, Discard: jetstream.DiscardNew,
 			AllowDirect: true, AllowRollup: true, DenyDelete: true,
 			AllowMsgTTL: kv.LimitMarkerTTL > 0, SubjectDeleteMarkerTTL: kv.LimitMarkerTTL,
 		},
-		given: given,
+		given: jetstream.StreamConfig{Replicas: o.Replicas},
 		create: func(ctx context.Context, js jetstream.JetStream) error {
 			_, err := js.CreateKeyValue(ctx, kv)
 			return err
@@ -218,18 +214,25 @@ func kvSpec(o Options, kv jetstream.KeyValueConfig) spec {
 	}
 }
 
-// profileSpec is a bucket that gives up no profile for what comes after it: a key that has all its revisions takes no
-// more but a roll-up, until runners have removed those that no longer count (decision 69).
+// keepingSpec returns a bucket that drops no value for a newer one: a key with all its revisions accepts only a roll-up
+// (decisions 69 and 79).
+func keepingSpec(o Options, kv jetstream.KeyValueConfig) spec {
+	s := kvSpec(o, kv)
+	s.want.MaxMsgsPerSubject, s.want.DiscardNewPerSubject = keptRevisions, true
+	return s
+}
+
+// profileSpec returns the bucket of profiles. Runners remove the revisions that no longer count.
 func profileSpec(o Options) spec {
-	s := kvSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketProfiles, Description: "named agents",
+	s := keepingSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketProfiles, Description: "named agents",
 		MaxBytes: profileBytes})
-	s.want.MaxMsgsPerSubject, s.want.DiscardNewPerSubject = profileRevisions, true
 	s.want.ConsumerLimits.InactiveThreshold = consumerIdle
 	return s
 }
 
-// announcementSpec is a bucket that workers write, each its own keys. It allows no roll-ups, see timerSpec, so the
-// server cannot mark what has expired: readers have to know it by the time to live of an entry (decision 59).
+// announcementSpec returns a bucket in which each worker writes its own keys. It allows no roll-ups, see timerSpec, so
+// the server cannot store markers of expired entries: readers compute expiry from an entry's time to live (decision
+// 59).
 func announcementSpec(o Options, bucket, description string, maxBytes int64) spec {
 	return spec{
 		want: jetstream.StreamConfig{
@@ -243,16 +246,17 @@ func announcementSpec(o Options, bucket, description string, maxBytes int64) spe
 	}
 }
 
-// Inputs are there for runners to take; what they take is kept in the log.
-// Their pieces have 128 KiB, so that the messages are bounded for those who upload nothing in many.
+// Limits of the object store of inputs. A runner copies an input into the log when it accepts the command. Chunks have
+// 128 KiB; the limit of messages is for clients that upload many small ones.
 const (
 	inputBytes    = 1 << 30
 	inputMessages = 1 << 16
 	inputAge      = 24 * time.Hour
 )
 
-// inputSpec is an object store that clients write. It allows no roll-ups, see timerSpec: with one, who uploads an input
-// could remove all others (decision 121). So no library's object store can write it; any can read it.
+// inputSpec returns an object store to which clients write. It allows no roll-ups, see timerSpec: with one, a client
+// that uploads an input could remove all others (decision 121). Therefore the object stores of the NATS client
+// libraries can read it, but not write it.
 func inputSpec(o Options) spec {
 	prefix := "$O." + schemas.BucketInputs
 	return spec{

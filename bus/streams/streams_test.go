@@ -64,11 +64,14 @@ func TestInboxSubjects(t *testing.T) {
 			if _, err := c.JetStream().PublishMsg(bustest.Deadline(t), timer); err != nil {
 				t.Fatal(err)
 			}
-			fired := strings.TrimSuffix(command, "prompt") + "timer" // the session's partition
+			fired := strings.TrimSuffix(command, "prompt") + "timer.deadline" // the session's partition
 			bustest.Eventually(t, "the timer fires into "+fired, func() bool {
 				m, err := stream.GetLastMsgForSubject(bustest.Deadline(t), fired)
 				return err == nil && string(m.Data) == `{"name":"deadline"}`
 			})
+			if session, kind, err := c.Subjects().ParseCommand(fired); err != nil || session != "s1" || kind != "timer" {
+				t.Errorf("timer stored under %s: %s %s %v", fired, session, kind, err)
+			}
 			if _, err := c.JetStream().Publish(bustest.Deadline(t), p+".cmd.0.s1.prompt", nil); err == nil {
 				t.Error("somebody may choose the partition")
 			}

@@ -1,9 +1,12 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,10 +17,10 @@ import (
 	"github.com/loopbus/loopbus/bus/natsio"
 )
 
-// leaveBytes of garbage stay in a bucket: putting it in order costs about what it has of entries.
+// leaveBytes of garbage may stay in a bucket: tidying it costs about as much as writing all its entries.
 const leaveBytes = 64 << 10
 
-// storedSize is about what a message takes in a stream.
+// storedSize estimates the bytes of a message in a stream.
 func storedSize(m natsio.Stored) int64 {
 	size := len(m.Subject) + len(m.Data) + 32
 	for name, values := range m.Header {
@@ -28,9 +31,9 @@ func storedSize(m natsio.Stored) int64 {
 	return int64(size)
 }
 
-// tidy puts a bucket in order that denies the deletion of messages, and that cannot be purged of subjects with DEL:
-// what somebody has put is published again, and all that was before is purged (decision 135). It does so once half of
-// what it has is garbage.
+// tidy removes the garbage from a bucket once half of the bucket is garbage. Buckets deny the deletion of single
+// messages, and subjects with the character DEL cannot be purged. So tidy publishes all entries again and purges
+// everything before them (decision 135).
 func (s *Sweeper) tidy(ctx context.Context, w *swept) error {
 	if w.garbage <= leaveBytes {
 		return nil
@@ -44,51 +47,79 @@ func (s *Sweeper) tidy(ctx context.Context, w *swept) error {
 	if w.garbage < int64(state.Bytes)/2 {
 		return nil
 	}
-	var entries []natsio.Stored
-	last, garbage := uint64(0), 0
-	_, err = natsio.Scan(ctx, js, w.name, state.FirstSeq, state.LastSeq, func(m natsio.Stored) error {
-		switch last = m.Sequence; {
-		case !w.meant(m):
-			garbage++
-		case m.Header.Get(jetstream.MarkerReasonHeader) == "": // marks of the server are for those who follow now
-			entries = append(entries, m)
-		}
-		return nil
-	})
+	entries, last, garbage, err := s.entries(ctx, w, state)
 	if err != nil || last == 0 {
 		return err
 	}
-	if err := s.putAgain(ctx, stream, entries); err != nil {
+	if garbage < int64(state.Bytes)/2 { // another runner has removed some
+		w.garbage = garbage
+		return nil
+	}
+	if err := s.putAgain(ctx, w, stream, entries); err != nil {
 		return err
 	}
 	if err := stream.Purge(ctx, jetstream.WithPurgeSequence(last+1)); err != nil {
 		return fmt.Errorf("purge up to %d: %w", last, err)
 	}
 	w.garbage = 0
-	s.o.Logger.Warn("bucket put in order: a NATS server has answered there", "stream", w.name, "answers", garbage,
+	s.o.Logger.Warn("bucket tidied: a NATS server had answered there", "stream", w.name, "bytes", garbage,
 		"entries", len(entries))
 	return nil
 }
 
-// putAgain publishes entries again, each unless its key has another one by now. They are a little larger so, and where
-// a bucket that is full has no room for that its limit is wider meanwhile.
-func (s *Sweeper) putAgain(ctx context.Context, stream jetstream.Stream, entries []natsio.Stored) (err error) {
+// entry is the newest message that a client has put at a key of a bucket.
+type entry struct {
+	natsio.Stored
+	tail uint64 // sequence of the key's newest message; if the bucket keeps revisions that may be a server's answer
+}
+
+// entries reads a bucket. It returns the entries, oldest first, the sequence of the last message read, 0 if there is
+// none, and the size of the garbage in bytes.
+func (s *Sweeper) entries(ctx context.Context, w *swept, state jetstream.StreamState) (all []*entry, last uint64,
+	garbage int64, err error) {
+	keys := map[string]*entry{}
+	_, err = natsio.Scan(ctx, s.conn.JetStream(), w.name, state.FirstSeq, state.LastSeq, func(m natsio.Stored) error {
+		last = m.Sequence
+		switch e := keys[m.Subject]; {
+		case w.meant(m):
+			keys[m.Subject] = &entry{m, m.Sequence}
+		case e != nil:
+			e.tail = m.Sequence
+			fallthrough
+		default:
+			garbage += storedSize(m)
+		}
+		return nil
+	})
+	for _, e := range keys {
+		if e.Header.Get(jetstream.MarkerReasonHeader) == "" { // only current watchers need the server's markers
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	return all, last, garbage, err
+}
+
+// putAgain publishes entries again, each unless its key has a newer one. They get a little larger. If the bucket is
+// full, its limit is raised until all are published.
+func (s *Sweeper) putAgain(ctx context.Context, w *swept, stream jetstream.Stream, entries []*entry) (err error) {
 	config := stream.CachedInfo().Config
+	revisions := config.MaxMsgsPerSubject != 1
 	widened := false
-	for _, m := range entries {
-		err = s.again(ctx, m)
-		if natsio.HasCode(err, codeStoreFailed) && !widened {
+	for _, e := range entries {
+		err = s.again(ctx, w, e, revisions)
+		if natsio.NoRoom(err) && !widened {
 			wide := config
-			for _, m := range entries {
-				wide.MaxBytes += storedSize(m) + entryRoom
+			for _, e := range entries {
+				wide.MaxBytes += storedSize(e.Stored) + entryRoom
 			}
 			if _, err = s.conn.JetStream().UpdateStream(ctx, wide); err == nil {
 				widened = true
-				err = s.again(ctx, m)
+				err = s.again(ctx, w, e, revisions)
 			}
 		}
 		if err != nil {
-			err = fmt.Errorf("put %s of sequence %d again: %w", m.Subject, m.Sequence, err)
+			err = fmt.Errorf("put %s of sequence %d again: %w", e.Subject, e.Sequence, err)
 			break
 		}
 	}
@@ -103,39 +134,59 @@ func (s *Sweeper) putAgain(ctx context.Context, stream jetstream.Stream, entries
 }
 
 const (
-	entryRoom     = 1 << 10         // for what is added to an entry
-	narrowTimeout = 5 * time.Second // for setting a limit back
+	entryRoom     = 1 << 10         // bytes for what is added to an entry
+	narrowTimeout = 5 * time.Second // for restoring a limit
 )
 
-// codeStoreFailed is how a stream refuses what its limits leave no room for.
-const codeStoreFailed jetstream.ErrorCode = 10077
-
-// codeConflictInFlight is how replicas refuse what another write of the subject is in flight for.
-const codeConflictInFlight jetstream.ErrorCode = 10164
-
-// again publishes a message of a stream again as it is, if it is still the newest of its subject. One that has a time
-// to live gets what is left of it.
-func (s *Sweeper) again(ctx context.Context, m natsio.Stored) error {
+// again publishes an entry again unchanged, unless its key has a newer one. It sets the rest of its time to live. If
+// the bucket keeps revisions the entry replaces all messages of the key, also answers that have arrived in the
+// meantime.
+func (s *Sweeper) again(ctx context.Context, w *swept, e *entry, revisions bool) error {
 	js := s.conn.JetStream()
-	msg := nats.NewMsg(m.Subject)
-	if rest, ok := strings.CutPrefix(m.Subject, "$KV."); ok {
+	msg := nats.NewMsg(e.Subject)
+	if rest, ok := strings.CutPrefix(e.Subject, "$KV."); ok {
 		bucket, key, _ := strings.Cut(rest, ".")
 		msg.Subject = natsio.KeySubject(js, bucket, key)
 	}
-	msg.Data = m.Data
-	for name, values := range m.Header {
+	msg.Data = e.Data
+	for name, values := range e.Header {
 		if name != jetstream.MsgIDHeader && name != jetstream.MsgTTLHeader && !strings.HasPrefix(name, "Nats-Expected-") {
 			msg.Header[name] = values
 		}
 	}
-	if ttl := natsio.TimeToLive(m.Header.Get(jetstream.MsgTTLHeader)); ttl > 0 {
-		left := min(max(ttl-time.Since(m.Time), time.Second), ttl)
+	if ttl := natsio.TimeToLive(e.Header.Get(jetstream.MsgTTLHeader)); ttl > 0 {
+		left := min(max(ttl-time.Since(e.Time), time.Second), ttl)
 		msg.Header.Set(jetstream.MsgTTLHeader, left.Round(time.Second).String())
 	}
-	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(m.Sequence, 10))
-	_, err := js.PublishMsg(ctx, msg)
-	if natsio.HasCode(err, jetstream.JSErrCodeStreamWrongLastSequence, codeConflictInFlight) {
-		return nil
+	if revisions {
+		msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 	}
-	return err
+	for {
+		msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(e.tail, 10))
+		_, err := js.PublishMsg(ctx, msg)
+		if !natsio.Outdated(err) {
+			return err
+		}
+		if !revisions {
+			return nil // a newer message has replaced it
+		}
+		before := e.tail
+		if newer, err := s.newer(ctx, w, e); newer || err != nil {
+			return err
+		}
+		if e.tail == before && !natsio.Wait(ctx, natsio.RetryWait) { // another write of the key is in flight
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// newer reads the messages behind an entry, and reports whether a client has put one of them.
+func (s *Sweeper) newer(ctx context.Context, w *swept, e *entry) (found bool, err error) {
+	_, err = natsio.ScanSubject(ctx, s.conn.JetStream(), w.name, e.Subject, e.tail+1, math.MaxUint64,
+		func(m natsio.Stored) error {
+			e.tail = m.Sequence
+			found = found || w.meant(m)
+			return nil
+		})
+	return found, err
 }

@@ -1,6 +1,9 @@
 package sweep
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Round sweeps once.
 func (s *Sweeper) Round(ctx context.Context) (err error) {
@@ -10,4 +13,13 @@ func (s *Sweeper) Round(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// Age makes all messages that are left to their readers older by d.
+func (s *Sweeper) Age(d time.Duration) {
+	for _, w := range s.streams {
+		for i := range w.left {
+			w.left[i].since = w.left[i].since.Add(-d)
+		}
+	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/loopbus/loopbus/bus/natsio"
 )
 
-// atOnce is how many messages are being removed at a time.
+// atOnce is how many requests to remove a message are in flight.
 const atOnce = 256
 
-// remove deletes single messages. It is no error if one is not there any more.
-func (s *Sweeper) remove(ctx context.Context, w *swept, seqs []uint64) error {
+// remove deletes the messages of w.out. A message that no longer exists is no error.
+func (s *Sweeper) remove(ctx context.Context, w *swept) error {
 	js := s.conn.JetStream()
 	nc := js.Conn()
 	subject := natsio.APIPrefix(js) + "STREAM.MSG.DELETE." + w.name
-	for some := range slices.Chunk(seqs, atOnce) {
+	for some := range slices.Chunk(w.out, atOnce) {
 		answers := make(chan *nats.Msg, len(some))
 		sub, err := nc.ChanSubscribe(natsio.NewInbox(nc), answers)
 		if err != nil {
@@ -47,13 +47,14 @@ func (s *Sweeper) remove(ctx context.Context, w *swept, seqs []uint64) error {
 			return nil
 		}()
 		if err != nil {
-			return fmt.Errorf("remove what nobody has written on purpose: %w", err)
+			return fmt.Errorf("remove stray messages: %w", err)
 		}
 	}
+	w.out = nil
 	return nil
 }
 
-// deleted reads the answer to a deletion.
+// deleted returns nil if the answer to a request confirms that the message does not exist any more.
 func deleted(m *nats.Msg) error {
 	if len(m.Data) == 0 {
 		return nats.ErrNoResponders
@@ -64,12 +65,11 @@ func deleted(m *nats.Msg) error {
 	if err := json.Unmarshal(m.Data, &answer); err != nil {
 		return err
 	}
-	if answer.Error == nil || answer.Error.ErrorCode == codeSequenceNotFound ||
-		answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound {
-		return nil
+	if answer.Error != nil && !natsio.HasCode(answer.Error, codeSequenceNotFound, jetstream.JSErrCodeMessageNotFound) {
+		return answer.Error
 	}
-	return answer.Error
+	return nil
 }
 
-// codeSequenceNotFound is how a stream refuses to delete what it has not.
+// codeSequenceNotFound is the code of a deletion of a message that the stream does not have.
 const codeSequenceNotFound jetstream.ErrorCode = 10043

@@ -10,19 +10,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// del is a character that a server does not find subjects by: it lists none that has it, delivers none to a consumer
-// with a filter, keeps any number of messages of one, and purges none.
-const del = "\x7f"
-
-// rules are the streams that are swept. What a server delivers to a stream has the subject that it had before, which
-// need not be one of the stream's.
+// rules returns the streams to sweep. A message that the server itself puts into a stream keeps its subject, which need
+// not be one of the stream's.
 func (s *Sweeper) rules() []*swept {
 	list := []*swept{
-		{name: schemas.StreamTools, meant: s.isCall},
+		{name: schemas.StreamTools, meant: s.isCall, mistake: s.isMistake},
 		{name: schemas.StreamTimers, meant: s.isTimer},
 	}
 	for _, bucket := range []string{schemas.BucketTools, schemas.BucketResources, schemas.BucketRunners,
-		schemas.BucketDeletions, schemas.BucketSessions} {
+		schemas.BucketDeletions, schemas.BucketSessions, schemas.BucketProfiles} {
 		list = append(list, &swept{name: "KV_" + bucket, bucket: true, meant: func(m natsio.Stored) bool {
 			return strings.HasPrefix(m.Subject, "$KV."+bucket+".") && isEntry(m)
 		}})
@@ -30,8 +26,8 @@ func (s *Sweeper) rules() []*swept {
 	return list
 }
 
-// isCall reports whether a worker would answer a message: it has the id of the call of its subject, or is a request
-// for it. What is no call has no answer, and in the queue of a tool that nobody serves it stays.
+// isCall reports whether a worker would answer a message: it has the id of the call in its subject, or is a request for
+// that call. Any other message gets no answer, and would stay in the queue of a tool without workers.
 func (s *Sweeper) isCall(m natsio.Stored) bool {
 	queue, session, call, err := s.conn.Subjects().ParseTool(m.Subject)
 	if err != nil {
@@ -44,11 +40,18 @@ func (s *Sweeper) isCall(m natsio.Stored) bool {
 	return err == nil && req.Queue() == queue && req.Session == session && string(req.Call) == call
 }
 
-// isTimer reports whether a message is a timer that waits, or what the server has made of one that was due.
+// isMistake reports whether a message that is not a call may be a client's failed attempt to call a tool: the worker
+// that serves the queue answers it with the reason.
+func (s *Sweeper) isMistake(m natsio.Stored) bool {
+	_, _, _, err := s.conn.Subjects().ParseTool(m.Subject)
+	return err == nil && !m.Unreadable && !codec.IsAnswer(m.Header, m.Data)
+}
+
+// isTimer reports whether a message is a timer that waits, or the message that the server made of a due one.
 func (s *Sweeper) isTimer(m natsio.Stored) bool {
 	prefix := s.conn.Subjects().Prefix()
 	switch {
-	case strings.Contains(m.Subject, del):
+	case !natsio.Literal(m.Subject):
 		return false
 	case strings.HasPrefix(m.Subject, prefix+".sched."):
 		return m.Header.Get(jetstream.ScheduleHeader) != ""
@@ -56,13 +59,13 @@ func (s *Sweeper) isTimer(m natsio.Stored) bool {
 	return strings.HasPrefix(m.Subject, prefix+".due.") && m.Header.Get(headerScheduler) != ""
 }
 
-// headerScheduler is in what the server makes of a schedule.
+// headerScheduler is in the messages that the server makes of schedules.
 const headerScheduler = "Nats-Scheduler"
 
-// isEntry reports whether a message at a key is what somebody has put, or that somebody has deleted it.
+// isEntry reports whether a message at a key is a value that a client has put, or a marker of its deletion.
 func isEntry(m natsio.Stored) bool {
 	switch {
-	case m.Unreadable, strings.Contains(m.Subject, del), codec.IsAnswer(m.Header, m.Data):
+	case m.Unreadable, !natsio.Literal(m.Subject), codec.IsAnswer(m.Header, m.Data):
 		return false
 	case len(m.Data) > 0:
 		return true

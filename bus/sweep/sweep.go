@@ -16,22 +16,26 @@ import (
 
 const (
 	defaultEvery = 3 * time.Second
-	// streamTimeout bounds the work on one stream in one round. The next round goes on where it ended.
+	// streamTimeout bounds the work on one stream in one round. The next round continues where it ended.
 	streamTimeout = 30 * time.Second
-	// perRequest is how many messages are asked for, and removed, before the state of the stream is asked for again.
+	// perRequest is how many messages are read before those among them that are stray are removed.
 	perRequest = 16 << 10
+	// mistakeTime is how long a message that may be a failed attempt to call a tool is left for a worker to answer, if
+	// there are no more than maxMistakes of them.
+	mistakeTime = 30 * time.Second
+	maxMistakes = 4096
 )
 
 // Options configures a [Sweeper].
 type Options struct {
-	// Turn reports whether this process is to sweep; nil is always. Two that sweep at once do no harm.
+	// Turn reports whether this process should sweep; nil means always. Two processes that sweep at once do no harm.
 	Turn func() bool
 	// Every is the time between two rounds; 0 is three seconds.
 	Every  time.Duration
 	Logger *slog.Logger // nil discards
 }
 
-// Sweeper removes what nobody has written on purpose. It needs a runner's permissions.
+// Sweeper removes stray messages. It needs a runner's permissions.
 type Sweeper struct {
 	conn    *bus.Conn
 	o       Options
@@ -41,16 +45,45 @@ type Sweeper struct {
 // swept is a stream that is swept.
 type swept struct {
 	name string
-	// meant reports whether somebody has written a message on purpose.
+	// meant reports whether a client has written a message on purpose.
 	meant func(natsio.Stored) bool
-	// bucket says that the stream denies the deletion of single messages; what it has is put in order as a whole.
+	// mistake reports whether a stray message is left to the stream's readers for a while; nil means never.
+	mistake func(natsio.Stored) bool
+	// bucket is true if the stream denies the deletion of single messages, so that it is tidied as a whole.
 	bucket bool
 
-	next    uint64 // the first message that has not been looked at
-	garbage int64  // bytes, found in a bucket and still there
+	next    uint64   // sequence of the first message that has not been checked
+	garbage int64    // bytes of stray messages in a bucket
+	left    []left   // mistakes, oldest first
+	out     []uint64 // stray messages to remove
 }
 
-// New returns a Sweeper on c, which stays the caller's and has to outlive it. It does nothing before [Sweeper.Run].
+// left is a stray message that is left to the readers of its stream.
+type left struct {
+	seq   uint64
+	since time.Time
+}
+
+// due returns the mistakes whose time is over.
+func (w *swept) due(now time.Time) (seqs []uint64) {
+	for len(w.left) > 0 && now.Sub(w.left[0].since) >= mistakeTime {
+		seqs = append(seqs, w.left[0].seq)
+		w.left = w.left[1:]
+	}
+	return seqs
+}
+
+// leaves reports whether a stray message is left to the readers of its stream.
+func (w *swept) leaves(m natsio.Stored, now time.Time) bool {
+	if w.mistake == nil || len(w.left) >= maxMistakes || !w.mistake(m) {
+		return false
+	}
+	w.left = append(w.left, left{m.Sequence, now})
+	return true
+}
+
+// New returns a Sweeper on c, which the caller keeps open while it uses the Sweeper. It does nothing before
+// [Sweeper.Run].
 func New(c *bus.Conn, o Options) *Sweeper {
 	o.Every = cmp.Or(o.Every, defaultEvery)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
@@ -59,7 +92,7 @@ func New(c *bus.Conn, o Options) *Sweeper {
 	return s
 }
 
-// Run sweeps from time to time until ctx ends. What fails is logged and tried again in the next round.
+// Run sweeps periodically until ctx ends. It logs failures and tries again in the next round.
 func (s *Sweeper) Run(ctx context.Context) {
 	for natsio.Wait(ctx, s.o.Every) {
 		if s.o.Turn != nil && !s.o.Turn() {
@@ -73,7 +106,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
-// sweep looks at what a stream has got since the last time.
+// sweep checks the messages that a stream has received since the last time.
 func (s *Sweeper) sweep(ctx context.Context, w *swept) error {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
@@ -86,31 +119,36 @@ func (s *Sweeper) sweep(ctx context.Context, w *swept) error {
 		return fmt.Errorf("state: %w", err)
 	}
 	state := stream.CachedInfo().State
-	if w.next > state.LastSeq+1 { // it is another stream than before
-		w.next, w.garbage = 0, 0
+	if w.next > state.LastSeq+1 { // the stream was deleted and created again
+		w.next, w.garbage, w.out, w.left = 0, 0, nil, nil
 	}
 	removed := 0
-	for w.next = max(w.next, state.FirstSeq); w.next <= state.LastSeq; {
-		var found []uint64
+	w.out = append(w.out, w.due(time.Now())...)
+	for w.next = max(w.next, state.FirstSeq); ; {
+		removed += len(w.out)
+		if err := s.remove(ctx, w); err != nil {
+			return err
+		}
+		if w.next > state.LastSeq {
+			break
+		}
 		seen := false
 		to := min(state.LastSeq, w.next+perRequest)
 		w.next, err = natsio.Scan(ctx, js, w.name, w.next, to, func(m natsio.Stored) error {
 			seen = true
-			if !w.meant(m) {
-				found = append(found, m.Sequence)
+			switch {
+			case w.meant(m), w.leaves(m, time.Now()):
+			case w.bucket:
 				w.garbage += storedSize(m)
+			default:
+				w.out = append(w.out, m.Sequence)
 			}
 			return nil
 		})
-		if !w.bucket && err == nil {
-			w.garbage = 0
-			err = s.remove(ctx, w, found)
-		}
 		if err != nil {
 			return err
 		}
-		removed += len(found)
-		if !seen { // what was there at the end has gone
+		if !seen { // the last messages were deleted in the meantime
 			break
 		}
 	}
@@ -118,7 +156,7 @@ func (s *Sweeper) sweep(ctx context.Context, w *swept) error {
 		return s.tidy(ctx, w)
 	}
 	if removed > 0 {
-		s.o.Logger.Warn("messages that nobody has written on purpose taken out", "stream", w.name, "messages", removed)
+		s.o.Logger.Warn("stray messages removed", "stream", w.name, "messages", removed)
 	}
 	return nil
 }

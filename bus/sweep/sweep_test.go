@@ -92,7 +92,7 @@ func limit(t *testing.T, c *bus.Conn, name string, bytes int64) {
 
 // An answer in the queue of a tool that nobody serves would stay, and the queues would be full for the calls of all
 // sessions. Calls stay.
-func TestWhatIsNoCallIsTakenOut(t *testing.T) {
+func TestStrayMessagesInToolQueuesAreRemoved(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
 	ctx := bustest.Deadline(t)
@@ -137,9 +137,51 @@ func TestWhatIsNoCallIsTakenOut(t *testing.T) {
 	}
 }
 
+// Who calls a tool by hand and makes a mistake is told so by the worker: the call is left to it for a while. Where
+// nobody serves the tool it does not stay for ever.
+func TestMistakenCallIsLeftToWorker(t *testing.T) {
+	t.Parallel()
+	_, c := bustest.Small(t)
+	ctx := bustest.Deadline(t)
+	s := sweep.New(c, sweep.Options{})
+	for _, data := range []string{"not JSON", `{"session":"s2"}`, ""} {
+		if _, err := c.JetStream().Publish(ctx, "agent.tool.nobody.s1.c1", []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct {
+		age  time.Duration
+		left uint64
+	}{{0, 3}, {29 * time.Second, 3}, {time.Second, 0}} {
+		s.Age(step.age)
+		if err := s.Round(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := bustest.Messages(t, c, schemas.StreamTools); n != step.left {
+			t.Errorf("after %v more %d messages are left, want %d", step.age, n, step.left)
+		}
+	}
+}
+
+// A flood of mistakes is not left for long: who calls by hand makes few.
+func TestTooManyMistakesAreRemoved(t *testing.T) {
+	t.Parallel()
+	_, c := bustest.Small(t)
+	for i := range 5000 {
+		if err := c.NATS().Publish(fmt.Sprintf("agent.tool.nobody.s1.c%d", i), []byte("no")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bustest.Eventually(t, "all are stored", func() bool { return bustest.Messages(t, c, schemas.StreamTools) == 5000 })
+	round(t, c)
+	if n := bustest.Messages(t, c, schemas.StreamTools); n != 4096 {
+		t.Errorf("%d messages are left", n)
+	}
+}
+
 // A stream that keeps timers cannot refuse what is too much, and what it gave up would be a timer: so it has no limit,
 // and answers are taken out. Timers fire.
-func TestAnswersBesideTimersAreTakenOut(t *testing.T) {
+func TestStrayMessagesBesideTimersAreRemoved(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
 	ctx := bustest.Deadline(t)
@@ -174,7 +216,7 @@ func TestAnswersBesideTimersAreTakenOut(t *testing.T) {
 
 // Buckets deny the deletion of messages, and a server purges no subjects with DEL. What somebody has put stays as it
 // was, for as long as it would have lived, also in a bucket that is full to the last byte.
-func TestABucketIsPutInOrder(t *testing.T) {
+func TestBucketIsTidied(t *testing.T) {
 	t.Parallel()
 	for _, bucket := range []string{schemas.BucketTools, schemas.BucketRunners, schemas.BucketDeletions,
 		schemas.BucketSessions, schemas.BucketResources} {
@@ -212,21 +254,31 @@ func fillAndSweep(t *testing.T, c *bus.Conn, bucket, del string) {
 		refusals(t, c, 500, func(int) string { sent++; return fmt.Sprintf("$KV.%s.q%d.w%s", bucket, sent, del) })
 		return stream(t, c, name).CachedInfo().State.Bytes > room-500
 	})
-	if err := put(ctx, "c.w", strings.Repeat("c", 1000), jetstream.WithRetryAttempts(0)); !natsio.HasCode(err, 10077) {
+	if err := put(ctx, "c.w", strings.Repeat("c", 1000), jetstream.WithRetryAttempts(0)); !natsio.NoRoom(err) {
 		t.Fatalf("a put to a bucket that is full: %v", err)
 	}
-	if err := put(ctx, "a.w", `{"a":2}`); err != nil {
+	keeps := stream(t, c, name).CachedInfo().Config.MaxMsgsPerSubject > 1 // also the value that is to be replaced
+	if err := put(ctx, "a.w", `{"a":2}`, jetstream.WithRetryAttempts(0)); natsio.NoRoom(err) != keeps {
 		t.Fatal(err)
 	}
 	round(t, c)
 	if err := put(ctx, "c.w", strings.Repeat("c", 1000)); err != nil {
 		t.Fatal(err)
 	}
+	if keeps {
+		if err := put(ctx, "a.w", `{"a":2}`); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if n := bustest.Messages(t, c, schemas.StreamEvents); n != 1 {
 		t.Errorf("the log has %d messages, want the one event", n)
 	}
 	s := stream(t, c, name)
-	if info := s.CachedInfo(); info.State.Msgs != 4 || info.Config.MaxBytes != room {
+	want := uint64(4)
+	if keeps {
+		want++ // a.w has two
+	}
+	if info := s.CachedInfo(); info.State.Msgs != want || info.Config.MaxBytes != room {
 		t.Errorf("%d messages, limit %d", info.State.Msgs, info.Config.MaxBytes)
 	}
 	for key, want := range map[string]string{"a.w": `{"a":2}`, "b.w": `{"b":1}`, "gone.w": ""} {
@@ -241,5 +293,87 @@ func fillAndSweep(t *testing.T, c *bus.Conn, bucket, del string) {
 		if key == "gone.w" && m.Header.Get("KV-Operation") != "DEL" {
 			t.Errorf("%s: %v", key, m.Header)
 		}
+	}
+}
+
+// A bucket that keeps revisions loses none to what lies over it when it is put in order, however many answers come
+// meanwhile. What somebody has deleted stays deleted.
+func TestEntriesBelowServerAnswersAreKept(t *testing.T) {
+	t.Parallel()
+	for _, bucket := range []string{schemas.BucketProfiles, schemas.BucketDeletions} {
+		t.Run(bucket, func(t *testing.T) {
+			t.Parallel()
+			_, c := bustest.Small(t)
+			ctx, js, name := bustest.Deadline(t), c.JetStream(), "KV_"+bucket
+			prefix := "$KV." + bucket + "."
+			kv, err := js.KeyValue(ctx, bucket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 40 {
+				for _, value := range []string{`{"a":1}`, `{"a":2}`} {
+					if _, err := kv.PutString(ctx, fmt.Sprintf("k%d", i), value); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := kv.Delete(ctx, "k39"); err != nil {
+				t.Fatal(err)
+			}
+			refusals(t, c, 4000, func(i int) string { return fmt.Sprintf("%sk%d", prefix, i%40) })
+			refusals(t, c, 1000, func(int) string { return prefix + "k1\x7f" })
+			bustest.Eventually(t, "the keys are full", func() bool { return bustest.Messages(t, c, name) == 40*64+1000 })
+			over, flooded := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(flooded)
+				for i := 0; ; i++ {
+					select {
+					case <-over:
+						return
+					default:
+						err := c.NATS().PublishMsg(&nats.Msg{Subject: "agent.cmd.s1.prompt", Reply: fmt.Sprintf("%sk%d", prefix, i%40),
+							Header: nats.Header{"Nats-Expected-Stream": {"x"}}})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if i%20 == 0 {
+							_ = c.NATS().FlushWithContext(ctx)
+						}
+					}
+				}
+			}()
+			round(t, c)
+			close(over)
+			<-flooded
+			settled(t, c)
+			said := map[string]string{}
+			s := stream(t, c, name)
+			state := s.CachedInfo().State
+			_, err = natsio.Scan(ctx, js, name, 1, state.LastSeq, func(m natsio.Stored) error {
+				key, _ := strings.CutPrefix(m.Subject, prefix)
+				switch {
+				case strings.Contains(key, "\x7f"):
+					t.Errorf("%q is left", key)
+				case m.Header.Get("KV-Operation") != "":
+					said[key] = ""
+				case strings.HasPrefix(string(m.Data), `{"a":`):
+					said[key] = string(m.Data)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 40 {
+				key, want := fmt.Sprintf("k%d", i), `{"a":2}`
+				if i == 39 {
+					want = ""
+				}
+				if got, ok := said[key]; !ok || got != want {
+					t.Errorf("%s: %q, %v", key, got, ok)
+				}
+			}
+		})
 	}
 }

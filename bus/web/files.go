@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// file serves the console. What is no file, and looks like no name of one, is a place in the console: its page.
+// file serves the console's files. A path that does not exist and does not look like a file name is a place in the
+// console: it gets the console's page.
 func (s *Site) file(w http.ResponseWriter, r *http.Request) {
 	if s.o.Files == nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		http.NotFound(w, r)
@@ -28,6 +29,6 @@ func (s *Site) file(w http.ResponseWriter, r *http.Request) {
 	}
 	sum := sha256.Sum256(data)
 	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
-	w.Header().Set("Cache-Control", "no-cache") // asked for each time, sent when it has changed
+	w.Header().Set("Cache-Control", "no-cache") // browsers revalidate each time, and load a file only if it has changed
 	http.ServeContent(w, r, path.Base(name), time.Time{}, bytes.NewReader(data))
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// knownHost reports whether a request's Host is ours. An address is: a page cannot make a browser believe that its own
-// name is an address.
+// knownHost reports whether a request's Host is a name of this port. Every IP address is accepted, because DNS
+// rebinding works with names only.
 func (s *Site) knownHost(host string) bool {
 	name := hostname(host)
 	if _, err := netip.ParseAddr(name); err == nil {
@@ -23,7 +23,7 @@ func (s *Site) named(name string) bool {
 	return slices.ContainsFunc(s.o.Names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// hostname is a host without its port, in small letters.
+// hostname returns a host without its port, in lower case.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -31,8 +31,8 @@ func hostname(host string) string {
 	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
 }
 
-// ownPage reports whether a request is of one of our pages, of a person, or of no browser. The scheme is not looked at:
-// a reverse proxy may have taken TLS off.
+// ownPage reports whether a request was made by a page of this site, by a person who opened an address, or by a client
+// that is not a browser. It ignores the scheme, because a reverse proxy may terminate TLS.
 func (s *Site) ownPage(r *http.Request) bool {
 	if origin, given := r.Header["Origin"]; given {
 		u, err := url.Parse(strings.Join(origin, ","))
@@ -44,7 +44,7 @@ func (s *Site) ownPage(r *http.Request) bool {
 	case "", "same-origin", "none":
 		return true
 	case "same-site", "cross-site":
-		// A link that somebody follows; what it shows nobody but him sees. It is no navigation if a frame shows it.
+		// A person follows a link. The page that links cannot read the response. A frame is not such a navigation.
 		return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
 			r.Header.Get("Sec-Fetch-Dest") == "document"
 	}

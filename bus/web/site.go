@@ -12,33 +12,33 @@ import (
 	"unicode"
 )
 
-// MinToken is how many characters a token has at least: it must not be guessed in any number of attempts.
+// MinToken is the least number of characters of a token: long enough that it cannot be guessed.
 const MinToken = 16
 
 // Options configures [New].
 type Options struct {
-	// Files is the console; a directory has index.html. Nil is no console.
+	// Files are the console's files, with index.html for a directory; nil serves no console.
 	Files fs.FS
-	// Mounts are the other handlers, none of which may be for a path below /login or /token.
+	// Mounts are the other handlers. Their patterns must not be below /login or /token.
 	Mounts []Mount
-	// Token has to be shown by everybody, if it is not empty.
+	// Token is required from every client; empty requires none.
 	Token string
-	// Loopback says that the port is reached by this machine only, so that localhost is a name of it.
+	// Loopback is true if only this machine can reach the port; localhost is then a valid name of it.
 	Loopback bool
-	// Names are the other names that the port is reached by, such as that of a reverse proxy, without a port.
+	// Names are further valid host names, such as that of a reverse proxy, without a port.
 	Names []string
-	// MaxRequests are at work at a time, default 512.
+	// MaxRequests is the limit of concurrent requests, default 512.
 	MaxRequests int
-	// Logger logs at level debug what is refused, without its headers and query; nil discards.
+	// Logger logs refused requests at level debug, without headers and query; nil discards.
 	Logger *slog.Logger
 }
 
-// Mount is a handler with the pattern that it is for, as [http.ServeMux] has them.
+// Mount is a handler with its pattern for [http.ServeMux].
 type Mount struct {
 	Pattern string
 	Handler http.Handler
-	// OwnToken says that the handler asks for the token by itself, with [Site.Allowed], because its clients cannot send
-	// headers. All other checks are made.
+	// OwnToken is true if the handler checks the token itself, with [Site.Allowed], because its clients cannot send
+	// headers. All other checks apply.
 	OwnToken bool
 }
 
@@ -46,11 +46,11 @@ type Mount struct {
 type Site struct {
 	o     Options
 	mux   *http.ServeMux
-	code  string // what the cookie has in the token's place
+	code  string // value of the cookie, derived from the token
 	slots Slots
 }
 
-// New checks the options.
+// New validates the options and returns the handler.
 func New(o Options) (*Site, error) {
 	o.MaxRequests = cmp.Or(o.MaxRequests, DefaultMaxRequests)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
@@ -73,7 +73,7 @@ func New(o Options) (*Site, error) {
 	return s, nil
 }
 
-// CheckToken refuses a token that is too short or could not be a header's value.
+// CheckToken returns an error for a token that is too short or is not a valid header value.
 func CheckToken(token string) error {
 	if len(token) < MinToken {
 		return fmt.Errorf("web: the token has fewer than %d characters", MinToken)
@@ -84,7 +84,7 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// CheckName refuses what is no name of a host, or has a port.
+// CheckName returns an error for an invalid host name or a name with a port.
 func CheckName(name string) error {
 	if _, err := netip.ParseAddr(name); err == nil {
 		return nil
@@ -100,7 +100,7 @@ func CheckName(name string) error {
 // ServeHTTP serves the port.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// checked has a handler called for what passes the checks.
+// checked calls next for requests that pass the checks.
 func (s *Site) checked(next http.Handler, ownToken bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		protect(w.Header())
@@ -128,7 +128,7 @@ func (s *Site) refuse(w http.ResponseWriter, r *http.Request, status int, why st
 	http.Error(w, why, status)
 }
 
-// protect sets the headers that keep a page from doing what it should not.
+// protect sets the security headers, which restrict what a page may load and who may embed it.
 func protect(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "+
 		"img-src 'self' data: blob:; font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; "+

@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// cookieCode is what the cookie has in the token's place: whoever reads it has not the token, which may be used
-// elsewhere and longer.
+// cookieCode derives the value of the cookie from the token. Someone who reads the cookie does not learn the token,
+// which may be used elsewhere and for longer.
 func cookieCode(token string) string {
 	mac := hmac.New(sha256.New, []byte(token))
 	mac.Write([]byte("loopbus console cookie v1"))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// Allowed reports whether a request shows the token, by a header or the cookie, or whether shown, which a client has
-// sent otherwise, is it. Without a token everybody is allowed.
+// Allowed reports whether a request contains the token, in a header or the cookie, or whether shown, which the client
+// sent in another way, is the token. Without a token every request is allowed.
 func (s *Site) Allowed(r *http.Request, shown string) bool {
 	if s.o.Token == "" || same(shown, s.o.Token) {
 		return true
@@ -34,11 +34,11 @@ func (s *Site) Allowed(r *http.Request, shown string) bool {
 }
 
 func same(a, b string) bool {
-	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b)) // so that not even the length shows
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b)) // so that the comparison does not reveal the length
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// cookieName has the port in it, as the browser knows it.
+// cookieName contains the port, as the browser knows it.
 func cookieName(r *http.Request) string {
 	_, port, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -47,14 +47,14 @@ func cookieName(r *http.Request) string {
 	return "loopbus_" + port
 }
 
-// enterByLink takes the token out of a link and reports whether it has answered.
+// enterByLink handles a link with a token. It reports whether it has answered the request.
 func (s *Site) enterByLink(w http.ResponseWriter, r *http.Request) bool {
 	query := r.URL.Query()
 	if s.o.Token == "" || r.Method != http.MethodGet || !query.Has("token") {
 		return false
 	}
 	if !same(query.Get("token"), s.o.Token) {
-		return false // it may come by the cookie
+		return false // the cookie may be valid
 	}
 	query.Del("token")
 	s.setCookie(w, r)
@@ -65,8 +65,8 @@ func (s *Site) enterByLink(w http.ResponseWriter, r *http.Request) bool {
 
 func (s *Site) setCookie(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: s.code, Path: "/", HttpOnly: true,
-		SameSite: http.SameSiteLaxMode, // links to the console from elsewhere are followed
-		// A proxy in front that speaks TLS says so. A lie makes a cookie that is of no use.
+		SameSite: http.SameSiteLaxMode, // links from other sites to the console work
+		// A proxy that terminates TLS sets this header. A client that forges it gets a cookie it cannot use.
 		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"})
 }
 
@@ -84,12 +84,12 @@ func (s *Site) login(w http.ResponseWriter, r *http.Request) {
 var loginPage = template.Must(template.New("").Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>loopbus</title>
 <body><main><h1>loopbus</h1>
-<p>This runner asks for its token. It is in the link that the runner has printed, or was set with --http-token.</p>
+<p>This runner requires a token. It is part of the link that the runner printed, or was set with --http-token.</p>
 <form method="post" action="/login"><label>Token <input name="token" type="password" autofocus required></label>
 <button>Open</button></form></main></body></html>
 `))
 
-// askForToken answers a person with a form, everybody else in a line.
+// askForToken answers browsers with a form and other clients with one line.
 func (s *Site) askForToken(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="loopbus"`)
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {

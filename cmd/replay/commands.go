@@ -13,11 +13,11 @@ import (
 type listCommand struct {
 	Where where    `embed:""`
 	JSON  bool     `name:"json" brief:"" help:"Print one JSON object per line."`
-	All   bool     `brief:"" help:"List every session and not only the latest 50."`
+	All   bool     `brief:"" help:"List all sessions instead of the latest 50."`
 	Extra []string `arg:"" optional:"" hidden:""`
 }
 
-// Check wants no arguments.
+// Check accepts no arguments.
 func (c *listCommand) Check(call *cli.Call) []error { return count(call, c.Extra, "", 0, 0) }
 
 // Run lists sessions.
@@ -32,23 +32,24 @@ type showCommand struct {
 	Where    where    `embed:""`
 	JSON     bool     `name:"json" brief:"" help:"Print the events, one JSON object per line."`
 	At       string   `brief:"" placeholder:"WHEN" help:"Stop at an event's sequence, or at a time in RFC 3339."`
-	Events   bool     `brief:"" help:"Show the service's events too, a line each."`
-	Full     bool     `brief:"" help:"Show everything of results and arguments."`
-	Lines    int      `default:"20" brief:"" help:"Show so many lines of a tool's result; 0 for all."`
-	Follow   bool     `brief:"" help:"Go on live until interrupted."`
+	Events   bool     `brief:"" help:"Show all other events too, one line each."`
+	Full     bool     `brief:"" help:"Show results and arguments in full."`
+	Lines    int      `default:"20" brief:"" help:"Limit the lines shown of a tool's result; 0 shows all."`
+	Follow   bool     `brief:"" help:"Follow the session live until interrupted."`
 	Sessions []string `arg:"" optional:"" placeholder:"SESSION"`
 
 	at moment
 }
 
-// Check wants one session.
+// Check requires one session.
 func (c *showCommand) Check(call *cli.Call) []error {
 	errs := append(checkAt(c.At, &c.at), count(call, c.Sessions, "SESSION", 1, 1)...)
 	if c.Follow && c.Where.Store != "" {
-		errs = append(errs, errors.New("--follow needs a running server: nobody can write to a store that replay has open"))
+		errs = append(errs, errors.New(
+			"--follow needs a running server (--nats): nothing writes to a store that replay reads"))
 	}
 	if c.Follow && c.At != "" {
-		errs = append(errs, errors.New("--follow and --at exclude each other"))
+		errs = append(errs, errors.New("--follow and --at cannot be combined"))
 	}
 	return errs
 }
@@ -72,7 +73,7 @@ type stateCommand struct {
 	at moment
 }
 
-// Check wants one session.
+// Check requires one session.
 func (c *stateCommand) Check(call *cli.Call) []error {
 	return append(checkAt(c.At, &c.at), count(call, c.Sessions, "SESSION", 1, 1)...)
 }
@@ -93,7 +94,7 @@ type verifyCommand struct {
 	Sessions []string `arg:"" optional:"" placeholder:"[SESSION ...]"`
 }
 
-// Check wants legal ids.
+// Check validates session ids.
 func (c *verifyCommand) Check(call *cli.Call) []error {
 	return count(call, c.Sessions, "[SESSION ...]", 0, -1)
 }
@@ -110,20 +111,20 @@ func (c *verifyCommand) options() options {
 // exportCommand is `replay export`.
 type exportCommand struct {
 	Where    where    `embed:""`
-	All      bool     `brief:"" help:"Export every session, one after the other."`
-	Format   string   `enum:"events,pi,html,md" default:"events" brief:"" help:"Write events, or pi, html or md."`
-	CWD      string   `name:"cwd" placeholder:"DIR" help:"Name the directory that the work is about, for pi; else /."`
+	All      bool     `brief:"" help:"Export all sessions, one after another."`
+	Format   string   `enum:"events,pi,html,md" default:"events" brief:"" help:"Set the format: events, pi, html or md."`
+	CWD      string   `name:"cwd" placeholder:"DIR" help:"Set the working directory recorded in a pi file (default /)."`
 	Sessions []string `arg:"" optional:"" placeholder:"SESSION|--all"`
 }
 
-// Check wants one session or all.
+// Check requires one session or --all.
 func (c *exportCommand) Check(call *cli.Call) []error {
 	errs := count(call, c.Sessions, "SESSION|--all", 0, 1)
 	switch {
 	case (len(c.Sessions) == 1) == c.All:
 		errs = append(errs, errors.New("export takes either a session or --all"))
 	case c.All && c.Format != formatEvents:
-		errs = append(errs, errors.New("--all writes events: another --format is a file for one session"))
+		errs = append(errs, errors.New("--all exports events only: other values of --format are for one session"))
 	}
 	return errs
 }
@@ -145,18 +146,18 @@ func (c *exportCommand) options() options {
 // importCommand is `replay import`.
 type importCommand struct {
 	Where   where    `embed:""`
-	Session string   `brief:"" placeholder:"SESSION" help:"Name the session; without it, it has the file's id."`
+	Session string   `brief:"" placeholder:"SESSION" help:"Set the id of the session (default the file's id)."`
 	Files   []string `arg:"" optional:"" placeholder:"FILE ..."`
 }
 
-// Check wants files.
+// Check requires files.
 func (c *importCommand) Check(*cli.Call) (errs []error) {
 	if len(c.Files) == 0 {
 		errs = append(errs, errors.New("wrong number of arguments: replay import takes one FILE or more"))
 	}
 	if c.Session != "" {
 		if len(c.Files) > 1 {
-			errs = append(errs, errors.New("--session names the session of one file"))
+			errs = append(errs, errors.New("--session can be used with one file only"))
 		}
 		errs = append(errs, schemas.CheckSession(c.Session))
 	}

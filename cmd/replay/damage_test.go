@@ -69,9 +69,9 @@ func TestDamagedLogs(t *testing.T) {
 	expect(t, w.replay("show", "service", "--json"), cli.StatusBad, `"id":"service/16"`, gap)
 	expect(t, w.replay("state", "service"), cli.StatusBad, "", gap)
 	expect(t, w.replay("export", "service"), cli.StatusBad, `"id":"service/16"`,
-		"event service/18 stands where service/17 should")
+		"found event service/18 in place of service/17")
 	expect(t, w.replay("export", "big"), cli.StatusBad, `"id":"big/2"`,
-		"event 3 does not carry the hash of what was stored before it")
+		"event 3 does not contain the hash of the message before it")
 	expect(t, w.replay("show", "agent"), cli.StatusOK, "run r4 ends", "")
 
 	got := w.replay("verify")
@@ -155,5 +155,5 @@ func TestWhatIsNotThere(t *testing.T) {
 	w.agentSession()
 	expect(t, w.replay("state", "agent", "--at", "31"), cli.StatusBad, "", "session agent has no event 31: it ends at 30")
 	expect(t, w.replay("show", "agent", "--at", "2020-01-01T00:00:00Z"), cli.StatusBad, "", "no event at or before 2020")
-	expect(t, w.replay("list", "--prefix", "other"), cli.StatusBad, "", "another --prefix is needed")
+	expect(t, w.replay("list", "--prefix", "other"), cli.StatusBad, "", "use the --prefix of the runners")
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// describe is an event on one line.
+// describe returns an event on one line.
 func describe(data schemas.EventData) string {
 	return oneLine(string(data.EventType())+strings.TrimRight(" "+details(data), " "), maxLine)
 }
@@ -52,7 +52,7 @@ func details(data schemas.EventData) string {
 	return callDetails(data)
 }
 
-// because is a reason at the end of what it is the reason of, where there is one.
+// because returns a reason as the end of a sentence, if there is one.
 func because(reason string) string {
 	if reason == "" {
 		return ""
@@ -60,7 +60,7 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// callDetails are those of the events of turns and tool calls.
+// callDetails describes events of turns and tool calls.
 func callDetails(data schemas.EventData) string {
 	switch d := data.(type) {
 	case *schemas.TurnStart:
@@ -106,7 +106,7 @@ func callDetails(data schemas.EventData) string {
 	return familyDetails(data)
 }
 
-// familyDetails are those of the events between a session and its sub-agents.
+// familyDetails describes events between a session and its sub-agents.
 func familyDetails(data schemas.EventData) string {
 	outcome := func(isError bool, reason schemas.TerminationReason) string {
 		if !isError {

@@ -21,18 +21,18 @@ import (
 type diffCommand struct {
 	Where    where    `embed:""`
 	JSON     bool     `name:"json" brief:"" help:"Print one JSON object."`
-	Full     bool     `brief:"" help:"Show everything of results and arguments."`
-	Lines    int      `default:"20" brief:"" help:"Show so many lines of a tool's result; 0 for all."`
+	Full     bool     `brief:"" help:"Show results and arguments in full."`
+	Lines    int      `default:"20" brief:"" help:"Limit the lines shown of a tool's result; 0 shows all."`
 	Sessions []string `arg:"" optional:"" placeholder:"A B"`
 }
 
-// Check wants two sessions, or files of archives, whose names are no sessions' ids.
+// Check requires two sessions or archive files; a file name is an argument that is not a valid session id.
 func (c *diffCommand) Check(*cli.Call) (errs []error) {
 	if len(c.Sessions) != 2 {
 		errs = append(errs, errors.New("wrong number of arguments: replay diff A B"))
 	}
 	if c.Where.Archive != "" {
-		errs = append(errs, errors.New("diff has archives as arguments, in place of sessions: an archive has one session"))
+		errs = append(errs, errors.New("--archive: diff takes archive files as arguments, like sessions"))
 	}
 	return errs
 }
@@ -48,7 +48,7 @@ func (c *diffCommand) Run(ctx context.Context, io *cli.IO) error {
 	return printed(io, o, func(a *app) error { return runDiff(ctx, a) })
 }
 
-// runDiff prints where two conversations part and what follows. That they part is not the good end.
+// runDiff prints where two conversations diverge and what follows. It fails with status 1 if they differ.
 func runDiff(ctx context.Context, a *app) error {
 	var both [2]*compare.Conversation
 	for i, name := range a.o.sessions {
@@ -68,7 +68,7 @@ func runDiff(ctx context.Context, a *app) error {
 	return errReported
 }
 
-// conversation reads a session, or the one of an archive.
+// conversation reads a session, or the session of an archive.
 func (a *app) conversation(ctx context.Context, name string) (c *compare.Conversation, err error) {
 	if schemas.CheckSession(name) == nil {
 		c, err = compare.Read(name, a.store.Read(ctx, name, 1))
@@ -95,12 +95,12 @@ func (a *app) conversation(ctx context.Context, name string) (c *compare.Convers
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w (%q is no session's id, so it is taken for an archive's file)", err, name)
+		return nil, fmt.Errorf("%w (%q is not a session id, so it was opened as an archive file)", err, name)
 	}
 	return c, nil
 }
 
-// showDiff prints the last common message, what follows on either side, and what that took.
+// showDiff prints the last common message, what follows on each side, and the totals.
 func (a *app) showDiff(both [2]*compare.Conversation, d compare.Difference) error {
 	for i, c := range both {
 		fmt.Fprintf(a.out, "%s %s  %s%s\n", sides[i], c.Session, plural(len(c.Items), "message"), branchedFrom(c.Parent))
@@ -126,7 +126,7 @@ func (a *app) showDiff(both [2]*compare.Conversation, d compare.Difference) erro
 
 var sides = [2]string{"-", "+"}
 
-// side has the first one's lines red and the other's blue, on a terminal.
+// side colours the lines of the first session red and of the second blue.
 func (a *app) side(i int, text string) string {
 	if !a.style {
 		return text
@@ -145,7 +145,7 @@ func branchedFrom(p *schemas.SessionParent) string {
 	return fmt.Sprintf(", branched from %s at event %d", oneLine(p.Session, maxLine), p.Seq)
 }
 
-// blocks are messages as a transcript shows them, without colour.
+// blocks returns messages as a transcript shows them, without colours.
 func (a *app) blocks(items []compare.Item) string {
 	var b bytes.Buffer
 	plain := *a
@@ -166,7 +166,7 @@ func prefixed(prefix, text string) string {
 	return b.String()
 }
 
-// showTotals prints what both sides have taken since they parted.
+// showTotals prints what each session used since they diverged.
 func (a *app) showTotals(both [2]*compare.Conversation, since int) error {
 	x, y := both[0].Since(since), both[1].Since(since)
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)

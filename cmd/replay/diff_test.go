@@ -75,7 +75,7 @@ func TestDiff(t *testing.T) {
 		{[]string{"diff", "agent"}, 2, "replay diff A B"},
 		{[]string{"diff", "agent", "nobody"}, 1, "session nobody has no log"},
 		{[]string{"diff", "agent", "./none.jsonl"}, 1, "./none.jsonl"},
-		{[]string{"diff", "agent", "branch", "--archive", "x"}, 2, "diff has archives as arguments"},
+		{[]string{"diff", "agent", "branch", "--archive", "x"}, 2, "diff takes archive files as arguments"},
 	} {
 		if got := w.replay(c.args...); got.code != c.code || !strings.Contains(got.stderr, c.says) {
 			t.Errorf("%v: %+v, want %d and %q", c.args, got, c.code, c.says)

@@ -18,8 +18,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// runExport writes logs as CloudEvents in the JSON format, one per line, the data byte for byte as stored, and checks
-// the order and the hash chain on the way. What lies in the object store is written inline, without dataref.
+// runExport writes logs as CloudEvents in the JSON format, one per line, with data byte for byte as stored, and
+// checks the order and the hash chain. Payloads in the object store are written inline, without dataref.
 func runExport(ctx context.Context, a *app) error {
 	sessions := a.o.sessions
 	if a.o.all {
@@ -41,15 +41,15 @@ func runExport(ctx context.Context, a *app) error {
 
 func (a *app) export(ctx context.Context, session string) error {
 	var seq uint64
-	var hash string // of the message before
+	var hash string // of the previous message
 	for m, err := range a.stored(ctx, session) {
 		if err != nil {
 			return fmt.Errorf("after event %d: %w", seq, err)
 		}
 		if e := m.events[0]; e.Seq != seq+1 {
-			return fmt.Errorf("event %s stands where %s should", e.ID(), schemas.Event{Session: session, Seq: seq + 1}.ID())
+			return fmt.Errorf("found event %s in place of %s", e.ID(), schemas.Event{Session: session, Seq: seq + 1}.ID())
 		} else if e.PrevHash != hash {
-			return fmt.Errorf("event %d does not carry the hash of what was stored before it: the log was changed", e.Seq)
+			return fmt.Errorf("event %d does not contain the hash of the message before it: the log was changed", e.Seq)
 		}
 		hash = m.hash
 		for _, e := range m.events {
@@ -66,7 +66,7 @@ func (a *app) export(ctx context.Context, session string) error {
 	return nil
 }
 
-// printEvent writes an event as a CloudEvent in the JSON format, on a line of its own.
+// printEvent prints an event as a CloudEvent in the JSON format, on one line.
 func (a *app) printEvent(e schemas.Event) error {
 	ce, err := codec.ToCloudEvent(e)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *app) printCloudEvent(ce event.Event) error {
 		return fmt.Errorf("event %s: %w", ce.ID(), err)
 	}
 	var line bytes.Buffer
-	if err := json.Compact(&line, whole); err != nil { // it changes nothing but a payload of more than one line
+	if err := json.Compact(&line, whole); err != nil { // changes only payloads of more than one line
 		return fmt.Errorf("event %s: payload is not JSON: %w", ce.ID(), err)
 	}
 	line.WriteByte('\n')
@@ -118,7 +118,7 @@ func (a *app) exportAs(ctx context.Context, format, session, cwd string) error {
 	return file.WriteLines(cli.JSONOut(a.out, a.toTerm))
 }
 
-// importFiles makes a session of each file. All of them are read before the first is written.
+// importFiles creates a session from each file. It reads all files before it writes anything.
 func (a *app) importFiles(ctx context.Context, session string, files []string) error {
 	var all []*pifile.Imported
 	var errs []error

@@ -39,9 +39,9 @@ func TestFilesOfSessions(t *testing.T) {
 		{[]string{"import", file, "--session", "again"}, 0, "session again, "},
 		{[]string{"import", file, "--session", "again"}, 1, "there is a log of this session already"},
 		{[]string{"verify", "again"}, 0, "again: ok"},
-		{[]string{"import", file, file, "--session", "x"}, 2, "--session names the session of one file"},
+		{[]string{"import", file, file, "--session", "x"}, 2, "--session can be used with one file only"},
 		{[]string{"import"}, 2, "wrong number of arguments"},
-		{[]string{"export", "--all", "--format", "pi"}, 2, "--all writes events"},
+		{[]string{"export", "--all", "--format", "pi"}, 2, "--all exports events only"},
 		{[]string{"export", "nobody", "--format", "md"}, 1, "nobody"},
 	} {
 		if r := w.replay(c.args...); r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.says) {

@@ -9,8 +9,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// follow shows a session's events and, in the transcript, the text that is being streamed, until ctx ends, which is no
-// error.
+// follow prints a session's events and, in a transcript, the text that is being streamed, until ctx ends, which is
+// not an error.
 func (a *app) follow(ctx context.Context, t *transcript, show func(schemas.Event) error) error {
 	c, err := client.New(a.conn.NATS(), client.Options{Prefix: a.o.Connection.Prefix, Logger: a.log,
 		Dial: a.o.Connection.Settings()})
@@ -52,7 +52,7 @@ func (a *app) follow(ctx context.Context, t *transcript, show func(schemas.Event
 			if err := a.showItem(ctx, i, t, show); err != nil || ctx.Err() != nil {
 				return err
 			}
-			if len(items) == 0 { // the reader sees what there is before more is waited for
+			if len(items) == 0 { // nothing more to print for now: show what there is
 				if err := a.out.Flush(); err != nil {
 					return err
 				}
@@ -63,7 +63,7 @@ func (a *app) follow(ctx context.Context, t *transcript, show func(schemas.Event
 	}
 }
 
-// aside prints lines that are no part of the transcript, for whoever reads it as it comes.
+// aside prints lines that are not part of the transcript, for a person who follows it live.
 func (a *app) aside(t *transcript, lines ...string) error {
 	for _, line := range lines {
 		if line == "" || a.o.json {
@@ -79,7 +79,7 @@ func (a *app) aside(t *transcript, lines ...string) error {
 	return nil
 }
 
-// item is what a session's follower is given: an event or an update, or why there is no more of either.
+// item is what a follower receives: an event, an update, or the error that ended following.
 type item struct {
 	client.Item
 	err error

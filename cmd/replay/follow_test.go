@@ -143,13 +143,13 @@ func TestFollowShowsThatACallWaits(t *testing.T) {
 	wr.append(&schemas.AgentStart{}, &schemas.TurnStart{},
 		&schemas.ToolExecutionStart{ToolCallID: "call_1", ToolName: "ls", Args: json.RawMessage(`{}`)})
 	out.wait(t, "run r1 begins")
-	out.wait(t, "(waiting for a worker: none has reported in 5s that it has begun ls c3)")
+	out.wait(t, "(waiting for a worker: none has started ls c3 in 5s)")
 	err := w.conn.NATS().PublishMsg(updateMsg(t, schemas.Update{Session: "s1", Event: 3, N: 1, Time: time.Now(),
 		Source: "/w", Data: &schemas.ToolExecutionUpdate{ToolCallID: "call_1", ToolName: "ls", Call: "c3"}}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out.wait(t, "(a worker has begun ls c3)")
+	out.wait(t, "(a worker has started ls c3)")
 	if got := stop(); got.code != cli.StatusOK || strings.Count(got.stdout, "waiting for a worker") != 1 {
 		t.Errorf("exit status %d, stdout %q", got.code, got.stdout)
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// listed is how many sessions list shows without --all: it reads the log of each.
+// listed is how many sessions list shows without --all, because it reads the log of each.
 const listed = 50
 
-// summary is what list shows of a session.
+// summary is a session as list prints it.
 type summary struct {
 	Session   string            `json:"session"`
 	Events    uint64            `json:"events"`
@@ -33,12 +33,12 @@ type summary struct {
 	Problem   string            `json:"problem,omitempty"`
 }
 
-// The states of a session in a list.
+// States of a session in a list.
 const (
 	stateIdle     = "idle"
 	stateRunning  = "running"
 	stateWaiting  = "waiting for tools"
-	stateApproval = "waiting for approval" // of one call at least, whatever the others do
+	stateApproval = "waiting for approval" // at least one call waits for approval, whatever the others wait for
 	stateDamaged  = "damaged"
 )
 
@@ -75,7 +75,7 @@ func runList(ctx context.Context, a *app) error {
 	return errors.Join(errs...)
 }
 
-// summarize reads a session's log. A damaged one is no error: the others are still worth showing.
+// summarize reads a session's log. A damaged log is not an error, so that the other sessions are still listed.
 func (a *app) summarize(ctx context.Context, info eventstore.SessionInfo) (summary, error) {
 	s := summary{Session: info.Session, Events: info.Events, LastEvent: info.Last, LastTime: info.Time}
 	state := new(loop.State)
@@ -132,7 +132,7 @@ func (a *app) printList(all []summary, left int) error {
 		}
 	}
 	if left > 0 {
-		a.log.Warn("not all sessions are listed: --all lists them", "left", left)
+		a.log.Warn("more sessions exist, use --all to list them", "left", left)
 	}
 	return nil
 }

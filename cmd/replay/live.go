@@ -7,27 +7,27 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// liveReply is the reply that is being streamed. What has been printed of it is a prefix of what it will be in the end;
-// where it turns out not to be, it is printed again.
+// liveReply is the reply being streamed. What was printed of it is a prefix of the final reply; if the reply turns
+// out to differ, it is printed again.
 type liveReply struct {
 	id      string // of the message, "" if none is open
 	seq     uint64 // of its message_start
 	heading string
-	updates uint64 // seen so far, without a gap
+	updates uint64 // updates seen without a gap
 	content []schemas.Content
 	printed string
-	midLine bool // the last thing printed is of this reply, and its line may go on
-	over    bool // no more of it is shown before its end: an update is missing, or something else was printed
+	midLine bool // the last output belongs to this reply, and its line may continue
+	over    bool // print no more before the end: an update is missing, or something else was printed
 }
 
-// begin opens a reply. Other messages come whole at once.
+// begin opens a reply. Other messages are printed whole.
 func (t *transcript) begin(e schemas.Event, d *schemas.MessageStart) {
 	if d.Role == schemas.RoleAssistant {
 		t.live = liveReply{id: d.MessageID, seq: e.Seq, heading: t.replyHeading(e.Seq, d)}
 	}
 }
 
-// update shows more of the reply that is being streamed. Updates come behind the event that they belong to.
+// update prints more of the reply being streamed. Updates arrive after the event that they belong to.
 func (t *transcript) update(u schemas.Update) error {
 	l := &t.live
 	d, ok := u.Data.(*schemas.MessageUpdate)
@@ -45,7 +45,7 @@ func (t *transcript) update(u schemas.Update) error {
 	return t.grow()
 }
 
-// add takes in a piece of the reply.
+// add appends a piece of the reply.
 func (l *liveReply) add(e schemas.StreamEvent) {
 	for e.ContentIndex >= len(l.content) && e.ContentIndex < len(l.content)+16 {
 		l.content = append(l.content, nil)
@@ -70,12 +70,12 @@ func (l *liveReply) add(e schemas.StreamEvent) {
 	}
 }
 
-// grow prints what is new of the open reply.
+// grow prints what was added to the open reply.
 func (t *transcript) grow() error {
 	l := &t.live
 	known := len(l.content)
 	if i := slices.Index(l.content, nil); i >= 0 {
-		known = i // what follows is not known to be next
+		known = i // a block is still missing before those that follow
 	}
 	if known == 0 {
 		return nil
@@ -98,7 +98,7 @@ func (t *transcript) grow() error {
 	return t.write(more)
 }
 
-// end prints a message, or what is missing of it.
+// end prints a message, or the part of it that was not printed yet.
 func (t *transcript) end(id, block string) error {
 	l := &t.live
 	if l.id != id || id == "" {
@@ -114,8 +114,8 @@ func (t *transcript) end(id, block string) error {
 	return err
 }
 
-// interrupt ends the line of the open reply, because something else is to be printed. The reply is then printed whole
-// at its end.
+// interrupt ends the line of the open reply before something else is printed. The reply is printed whole when it
+// ends.
 func (t *transcript) interrupt() error {
 	if !t.live.midLine {
 		return nil

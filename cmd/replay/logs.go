@@ -23,17 +23,17 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// connectTimeout bounds how long the server may take to say whether it has logs.
+// connectTimeout limits how long the server may take to answer whether it has logs.
 const connectTimeout = 5 * time.Second
 
-// logs is where the sessions' logs are read from.
+// logs reads the sessions' logs.
 type logs struct {
 	conn  *bus.Conn
 	store *eventstore.Store
 }
 
-// withLogs connects to the server, or starts one on the store or for the archive, which nobody but this process can
-// reach, and has do read the logs. Nothing is created but what goes with this process.
+// withLogs calls do with the logs of a server, a store or an archive. For a store or an archive it starts an
+// in-process server that no other process can reach. It creates nothing that outlives the process.
 func withLogs(ctx context.Context, o options, log *slog.Logger, do func(context.Context, *logs) error) error {
 	read := func(ctx context.Context, conn *bus.Conn) error {
 		l := &logs{conn: conn}
@@ -70,8 +70,8 @@ func withLogs(ctx context.Context, o options, log *slog.Logger, do func(context.
 	return read(ctx, conn)
 }
 
-// withArchive restores an archive on a server of its own, in a directory that goes with this process, so that all that
-// can be read and proved of a log can be of the archive.
+// withArchive restores an archive into a temporary in-process server, so that everything that works on a log works on
+// an archive.
 func withArchive(ctx context.Context, path string, log *slog.Logger,
 	read func(context.Context, *bus.Conn) error) error {
 	file, err := os.Open(path)
@@ -107,25 +107,25 @@ func withArchive(ctx context.Context, path string, log *slog.Logger,
 	return read(ctx, conn)
 }
 
-// openStore starts a server on a store that is there: the server itself would make a new one.
+// openStore starts a server on an existing store; the server itself would create a missing one.
 func openStore(dir string, log *slog.Logger) (*embedded.Server, error) {
 	stream := filepath.Join(dir, server.JetStreamStoreDir, server.DEFAULT_GLOBAL_ACCOUNT, "streams", schemas.StreamEvents)
 	if _, err := os.Stat(stream); err != nil {
-		return nil, fmt.Errorf("%s is no store with logs of sessions: %w", dir, err)
+		return nil, fmt.Errorf("%s is not the store of a runner: %w", dir, err)
 	}
 	s, err := embedded.Start(embedded.Options{StoreDir: dir, InProcessOnly: true, Name: "replay", Logger: log})
 	if err != nil {
-		return nil, fmt.Errorf("%w (if a runner has it, read from the runner's server with --nats)", err)
+		return nil, fmt.Errorf("%w (if a runner is using the store, read from the runner's server with --nats)", err)
 	}
 	return s, nil
 }
 
-// checkStream says in plain words what is wrong where there are no logs to be found.
+// checkStream explains in plain words why no logs can be found.
 func (l *logs) checkStream(ctx context.Context) error {
 	stream, err := l.conn.JetStream().Stream(ctx, schemas.StreamEvents)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return fmt.Errorf("there is no stream %s: no runner has ever used this server or account", schemas.StreamEvents)
+		return fmt.Errorf("there is no stream %s: no runner has used this server or account yet", schemas.StreamEvents)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return fmt.Errorf("the server keeps no streams for this account: %w", err)
 	case err != nil:
@@ -133,12 +133,13 @@ func (l *logs) checkStream(ctx context.Context) error {
 	}
 	want, have := l.conn.Subjects().Event("*"), stream.CachedInfo().Config.Subjects
 	if !slices.Contains(have, want) {
-		return fmt.Errorf("stream %s holds %v and not %s: another --prefix is needed", schemas.StreamEvents, have, want)
+		return fmt.Errorf("stream %s has the subjects %v and not %s: use the --prefix of the runners", schemas.StreamEvents,
+			have, want)
 	}
 	return nil
 }
 
-// sessions returns what is known of every session, by name.
+// sessions returns the information about every session, ordered by id.
 func (l *logs) sessions(ctx context.Context) ([]eventstore.SessionInfo, error) {
 	var all []eventstore.SessionInfo
 	for info, err := range l.store.Sessions(ctx) {
@@ -150,7 +151,7 @@ func (l *logs) sessions(ctx context.Context) ([]eventstore.SessionInfo, error) {
 	return all, nil
 }
 
-// moment is a point in a session's log: an event's sequence or a time. The zero value is its end.
+// moment is a point in a session's log: an event's sequence or a time. The zero value is the end of the log.
 type moment struct {
 	seq  uint64
 	time time.Time
@@ -166,11 +167,10 @@ func parseMoment(s string) (moment, error) {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return moment{time: t}, nil
 	}
-	return moment{}, fmt.Errorf("--at: %q is neither a sequence from 1 nor a time as 2026-01-02T15:04:05Z", s)
+	return moment{}, fmt.Errorf("--at: %q is neither a sequence (1 or more) nor a time such as 2026-01-02T15:04:05Z", s)
 }
 
-// events yields a session's events up to a moment, which must not be outside its log. An error is the last thing
-// yielded.
+// events yields a session's events up to a moment, which must be inside its log. An error is yielded last.
 func (l *logs) events(ctx context.Context, session string, at moment) iter.Seq2[schemas.Event, error] {
 	return func(yield func(schemas.Event, error) bool) {
 		if err := l.readUpTo(ctx, session, at, func(e schemas.Event) bool { return yield(e, nil) }); err != nil {
@@ -179,7 +179,7 @@ func (l *logs) events(ctx context.Context, session string, at moment) iter.Seq2[
 	}
 }
 
-// seqAt is the sequence of the event that a moment is, 0 for the end of the log.
+// seqAt returns the sequence of the event at a moment, 0 for the end of the log.
 func (l *logs) seqAt(ctx context.Context, session string, at moment) (uint64, error) {
 	if at.time.IsZero() {
 		return at.seq, nil
@@ -214,4 +214,6 @@ func (l *logs) readUpTo(ctx context.Context, session string, at moment, yield fu
 	return nil
 }
 
-func noLog(session string) error { return fmt.Errorf("session %s has no log", session) }
+func noLog(session string) error {
+	return fmt.Errorf("session %s has no log; replay list shows the sessions", session)
+}

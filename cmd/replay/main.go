@@ -1,10 +1,10 @@
-// Command replay reads the logs of sessions: it lists and shows them, folds them into states, verifies them and exports
-// them. It writes nothing: no event, no command, no stream; but import writes the logs of sessions that it makes from
-// files, and rerun sends commands to a session that it makes. With --nats it reads from a running server, with --store
-// straight from the store of an embedded server that is not running.
+// Command replay reads the logs of sessions: it lists and shows them, folds them into states, verifies and exports
+// them. It writes no event, command or stream, with two exceptions: import writes the logs of new sessions from
+// files, and rerun sends commands to a new session. With --nats it reads from a running server, with --store directly
+// from the store of an embedded server that is not running.
 //
-// The exit status is 0 only where all is well: what was asked for is there, was read completely and, for verify and
-// export, proved to be what its writers wrote. It is 1 otherwise, and 2 if the command line is wrong.
+// The exit status is 0 only if everything requested exists, was read completely and, for verify and export, is what
+// its writers wrote. It is 1 otherwise, and 2 for a usage error.
 package main
 
 import (

@@ -19,7 +19,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-func TestMain(m *testing.M) { bustest.Main(m) }
+// atOnce is how many tests run at once: one waits for seconds, and the others need not wait for it.
+const atOnce = 24
+
+func TestMain(m *testing.M) { bustest.Run(m, atOnce, func(code int) int { return code }) }
 
 // world is a server with logs on it.
 type world struct {

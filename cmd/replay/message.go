@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// message is a message as a block. start is its message_start, where there is one.
+// message returns a message as a block. start is its message_start, if there is one.
 func (t *transcript) message(seq uint64, m schemas.Message, start *schemas.MessageStart) string {
 	switch m := m.(type) {
 	case *schemas.UserMessage:
@@ -32,7 +32,7 @@ func (t *transcript) replyHeading(seq uint64, start *schemas.MessageStart) strin
 	return t.heading(seq, "assistant", model.String())
 }
 
-// stopped says how a reply ended, if not as usual.
+// stopped describes how a reply ended, unless it ended normally.
 func (t *transcript) stopped(m *schemas.AssistantMessage) string {
 	switch {
 	case m.ErrorMessage != "":
@@ -43,7 +43,7 @@ func (t *transcript) stopped(m *schemas.AssistantMessage) string {
 	return ""
 }
 
-// contents are a message's blocks, each ending with a line break.
+// contents returns a message's blocks, each ending with a line break.
 func (t *transcript) contents(contents schemas.Contents) string {
 	var b strings.Builder
 	for _, c := range contents {
@@ -70,8 +70,8 @@ func (t *transcript) content(c schemas.Content) string {
 	return ""
 }
 
-// textBlock and thinkingBlock are without the last line break: of a text that is still growing they give what the
-// whole will begin with.
+// textBlock and thinkingBlock omit the last line break, so that the block of a growing text is a prefix of the final
+// one.
 func textBlock(text string) string {
 	return indent(strings.TrimRight(cli.Visible(text), "\n"), 4)
 }
@@ -102,7 +102,7 @@ func imageLine(i schemas.Image) string {
 	return fmt.Sprintf("[image %s, %d bytes]", oneLine(i.MimeType, 60), len(i.Data)/4*3)
 }
 
-// toolResult is a tool's answer, cut to the lines that are wanted.
+// toolResult returns a tool's result, cut to the configured number of lines.
 func (t *transcript) toolResult(seq uint64, m *schemas.ToolResultMessage) string {
 	rest := m.ToolCallID
 	if end := t.ended[m.ToolCallID]; end != nil {
@@ -129,7 +129,7 @@ func (t *transcript) toolResult(seq uint64, m *schemas.ToolResultMessage) string
 	return block
 }
 
-// cutLines makes a text visible, up to the number of lines that are wanted, and says what is missing.
+// cutLines escapes a text, cuts it to the configured number of lines, and notes how many are missing.
 func (t *transcript) cutLines(text string) string {
 	all := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	shown := all

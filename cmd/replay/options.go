@@ -11,35 +11,35 @@ import (
 
 // grammar is replay's command line.
 type grammar struct {
-	List   listCommand   `cmd:"" help:"List the sessions, the most recently active first."`
+	List   listCommand   `cmd:"" help:"List the sessions, most recently active first."`
 	Show   showCommand   `cmd:"" help:"Show a session's transcript."`
-	State  stateCommand  `cmd:"" help:"Print the state that a session's log comes to, as JSON."`
-	Verify verifyCommand `cmd:"" help:"Prove that logs are complete, in order, valid and unchanged."`
-	Export exportCommand `cmd:"" help:"Write logs as CloudEvents, one JSON object per line, or a session as a file."`
-	Import importCommand `cmd:"" help:"Make sessions from pi's session files."`
-	Tree   treeCommand   `cmd:"" help:"Show which sessions come from which, as trees."`
-	Diff   diffCommand   `cmd:"" help:"Show where two sessions part, and what follows."`
-	Rerun  rerunCommand  `cmd:"" help:"Go on from an event of a session as another session, with other settings."`
+	State  stateCommand  `cmd:"" help:"Print the state of a session, folded from its log, as JSON."`
+	Verify verifyCommand `cmd:"" help:"Verify that logs are complete, in order, valid and unchanged."`
+	Export exportCommand `cmd:"" help:"Print logs as CloudEvents, or a session as a pi, HTML or Markdown file."`
+	Import importCommand `cmd:"" help:"Create sessions from pi's session files."`
+	Tree   treeCommand   `cmd:"" help:"Show which session was branched from which, as trees."`
+	Diff   diffCommand   `cmd:"" help:"Show where two sessions diverge, and what follows."`
+	Rerun  rerunCommand  `cmd:"" help:"Run a session again from one of its events, as a new session."`
 }
 
-// program is replay's command line, to be read once.
+// program returns replay's command line, which can be parsed once.
 func program() *cli.Program {
 	return &cli.Program{
 		Name: "replay", Version: "0.1.0", Grammar: new(grammar),
-		About: "replay reads the logs of sessions and changes none; import and rerun make new ones.",
-		Notes: "Exit status: 0 if all is well, 1 if not, 2 if the command line is wrong.",
+		About: "replay reads the logs of sessions without changing them; import and rerun create new sessions.",
+		Notes: "Exit status: 0 on success, 1 on failure, 2 for a usage error.",
 	}
 }
 
-// where says where the logs are.
+// where selects where the logs are.
 type where struct {
 	Config     cli.Config     `embed:""`
 	Connection cli.Connection `embed:"" group:"server"`
-	Store      string         `group:"server" placeholder:"DIR" brief:"" help:"Read a store that no server has open."`
-	Archive    string         `group:"server" placeholder:"FILE" brief:"" help:"Read a session that was archived."`
+	Store      string         `group:"server" placeholder:"DIR" brief:"" help:"Read the store of a stopped runner."`
+	Archive    string         `group:"server" placeholder:"FILE" brief:"" help:"Read an archived session."`
 }
 
-// Check lets a flag that says where the logs are win over the other one in the environment or a file.
+// Check lets a location given as a flag override one given in the environment or the file.
 func (w *where) Check(c *cli.Call) (errs []error) {
 	connection := c.ByFlag("nats") || c.ByFlag("context")
 	switch {
@@ -49,15 +49,15 @@ func (w *where) Check(c *cli.Call) (errs []error) {
 		w.Store = ""
 	}
 	if w.Archive != "" && (c.ByFlag("store") || connection) {
-		errs = append(errs, errors.New("--archive excludes --nats and --store"))
+		errs = append(errs, errors.New("--archive cannot be combined with --nats or --store"))
 	}
 	if w.Connection.Given() && w.Store != "" {
-		errs = append(errs, errors.New("--nats and --store exclude each other"))
+		errs = append(errs, errors.New("--nats and --store cannot be combined"))
 	}
 	return errs
 }
 
-// options are what a command line comes to.
+// options are the settings of all commands.
 type options struct {
 	where
 
@@ -68,7 +68,7 @@ type options struct {
 	sessions             []string
 }
 
-// count wants a number of sessions, a negative max being any, and legal ids.
+// count validates session ids and their number; a negative most means any number.
 func count(c *cli.Call, sessions []string, args string, least, most int) (errs []error) {
 	for _, session := range sessions {
 		errs = append(errs, schemas.CheckSession(session))
@@ -79,7 +79,7 @@ func count(c *cli.Call, sessions []string, args string, least, most int) (errs [
 	return errs
 }
 
-// checkAt reads --at.
+// checkAt parses --at.
 func checkAt(text string, to *moment) (errs []error) {
 	var err error
 	if *to, err = parseMoment(text); err != nil {

@@ -18,22 +18,22 @@ import (
 // rerunCommand is `replay rerun`.
 type rerunCommand struct {
 	Where         where    `embed:""`
-	At            string   `brief:"" placeholder:"WHEN" help:"Branch from an event's sequence, or a time in RFC 3339."`
-	Model         string   `brief:"" help:"Ask this model; else the one that the run was recorded with."`
-	SystemPrompt  string   `brief:"" help:"Say this in the system prompt, in place of what was set."`
-	ThinkingLevel string   `brief:"" placeholder:"LEVEL" help:"Have the model think this much: off … xhigh."`
+	At            string   `brief:"" placeholder:"WHEN" help:"Branch at an event's sequence, or at a time in RFC 3339."`
+	Model         string   `brief:"" help:"Use this model (default the recorded one)."`
+	SystemPrompt  string   `brief:"" help:"Replace the system prompt."`
+	ThinkingLevel string   `brief:"" placeholder:"LEVEL" help:"Set the thinking level: off … xhigh."`
 	Tools         string   `brief:"" default:"recorded" help:"Answer tools from the log (recorded), or live."`
-	Missing       string   `brief:"" default:"error" help:"At a call not in the log: tell the model (error), or stop."`
-	ID            string   `name:"id" brief:"" placeholder:"SESSION" help:"Name the new session (default a new id)."`
-	JSON          bool     `name:"json" brief:"" help:"Print what came of it as one JSON object."`
+	Missing       string   `brief:"" default:"error" help:"For a call not in the log: return an error, or stop."`
+	ID            string   `name:"id" brief:"" placeholder:"SESSION" help:"Set the new session's id (default random)."`
+	JSON          bool     `name:"json" brief:"" help:"Print the outcome as one JSON object."`
 	Sessions      []string `arg:"" optional:"" placeholder:"SESSION"`
 
 	at      moment
 	choices rerun.Choices
 }
 
-// Check wants one session, an event and a server. The choices have names of the runner's settings, so they count as
-// flags only: what the environment says is the runner's.
+// Check requires one session, an event and a server. Some flags have the names of runner settings; their values from
+// the environment and the file are meant for the runner, so only flags count.
 func (c *rerunCommand) Check(call *cli.Call) []error {
 	for name, to := range map[string]*string{"model": &c.Model, "system-prompt": &c.SystemPrompt, "id": &c.ID,
 		"thinking-level": &c.ThinkingLevel, "tools": &c.Tools, "missing": &c.Missing} {
@@ -43,11 +43,11 @@ func (c *rerunCommand) Check(call *cli.Call) []error {
 	}
 	errs := append(checkAt(c.At, &c.at), count(call, c.Sessions, "SESSION", 1, 1)...)
 	if c.Where.Store != "" || c.Where.Archive != "" {
-		errs = append(errs, errors.New("rerun needs a running server with a runner on it, which asks the model: --nats URL. "+
-			"A store can be served by a runner, and an archive be restored with runner sessions restore"))
+		errs = append(errs, errors.New("rerun needs a running server with a runner, which calls the model: --nats URL. "+
+			"To use a store, start a runner with it; to use an archive, restore it with runner sessions restore"))
 	}
 	if c.At == "" {
-		errs = append(errs, errors.New("rerun needs --at: the number that replay show has before a prompt or a reply"))
+		errs = append(errs, errors.New("rerun needs --at: the number that replay show prints before a prompt or a reply"))
 	}
 	if c.ID != "" {
 		errs = append(errs, schemas.CheckSession(c.ID))
@@ -55,7 +55,7 @@ func (c *rerunCommand) Check(call *cli.Call) []error {
 	errs = append(errs, oneOf("tools", cmp.Or(c.Tools, "recorded"), "recorded", "live"),
 		oneOf("missing", cmp.Or(c.Missing, "error"), "error", "stop"))
 	if c.Tools == "live" && c.Missing != "" {
-		errs = append(errs, errors.New("--missing goes with --tools recorded"))
+		errs = append(errs, errors.New("--missing: needs --tools recorded"))
 	}
 	if c.ThinkingLevel != "" {
 		errs = append(errs, oneOf("thinking-level", c.ThinkingLevel, "off", "minimal", "low", "medium", "high", "xhigh"))
@@ -128,12 +128,12 @@ func (c *rerunCommand) run(ctx context.Context, a *app) error {
 	return a.reran(r, result)
 }
 
-// newSession names the rerun of a session.
+// newSession returns an id for the rerun of a session.
 func newSession(of string) string {
 	return of[:min(len(of), 48)] + "-rerun-" + strings.ToLower(rand.Text()[:8])
 }
 
-// shows shows the items of a run as they come.
+// shows returns a function that prints the items of a run as they arrive.
 func (a *app) shows() func(client.Item) error {
 	t := newTranscript(a)
 	return func(i client.Item) error {
@@ -142,7 +142,7 @@ func (a *app) shows() func(client.Item) error {
 	}
 }
 
-// outcome is what a rerun came to.
+// outcome is the outcome of a rerun.
 type outcome struct {
 	Session      string                    `json:"session"`
 	Parent       schemas.SessionParent     `json:"parent"`
@@ -151,11 +151,11 @@ type outcome struct {
 	Turns        int                       `json:"turns"`
 	Usage        schemas.Usage             `json:"usage"`
 	DurationMs   int64                     `json:"durationMs"`
-	Answered     []rerun.Given             `json:"answered"` // calls, from the log or as missing there
+	Answered     []rerun.Given             `json:"answered"` // calls, answered from the log or missing there
 	Missing      int                       `json:"missing"`
 }
 
-// reran prints what a rerun came to. A run that did not end normally is not what was asked for.
+// reran prints the outcome of a rerun. It returns an error if the run did not end normally.
 func (a *app) reran(r *rerun.Rerun, result client.Result) error {
 	o := outcome{Session: r.Choices.Session, Parent: schemas.SessionParent{Session: r.Plan.Session, Seq: r.Plan.Seq},
 		Reason: result.Reason, ErrorMessage: result.ErrorMessage, Turns: result.Turns, Usage: result.Usage,
@@ -188,5 +188,5 @@ func (a *app) printOutcome(r *rerun.Rerun, o outcome) {
 			}
 		}
 	}
-	fmt.Fprintf(a.out, "\nreplay diff %s %s shows where they part\n", o.Parent.Session, o.Session)
+	fmt.Fprintf(a.out, "\nreplay diff %s %s shows where they diverge\n", o.Parent.Session, o.Session)
 }

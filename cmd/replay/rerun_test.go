@@ -41,7 +41,7 @@ func TestRerunWithAnotherModel(t *testing.T) {
 	}
 	for _, want := range []string{"session again: as s1 up to event " + at + "\n", "note it\n", "Done by m2.\n",
 		"3 calls answered from the log of s1, 2 not in it\n", `: note {"n":9}` + "\n",
-		"\nreplay diff s1 again shows where they part\n"} {
+		"\nreplay diff s1 again shows where they diverge\n"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("the output has no %q:\n%s", want, got.stdout)
 		}
@@ -218,7 +218,8 @@ func TestRerunAtTheCommandLine(t *testing.T) {
 		{[]string{"rerun", "--at", "3"}, 2, "wrong number of arguments: replay rerun SESSION"},
 		{[]string{"rerun", "agent", "--at", "3", "--tools", "bash"}, 2, `--tools: "bash" is not one of recorded, live`},
 		{[]string{"rerun", "agent", "--at", "3", "--missing", "live"}, 2, `--missing: "live" is not one of error, stop`},
-		{[]string{"rerun", "agent", "--at", "3", "--tools", "live", "--missing", "stop"}, 2, "--missing goes with --tools"},
+		{[]string{"rerun", "agent", "--at", "3", "--tools", "live", "--missing", "stop"}, 2,
+			"--missing: needs --tools recorded"},
 		{[]string{"rerun", "agent", "--at", "3", "--thinking-level", "all"}, 2, "--thinking-level"},
 		{[]string{"rerun", "agent", "--at", "3", "--id", "a b"}, 2, `a b`},
 		{[]string{"rerun", "agent", "--at", "3", "--store", t.TempDir()}, 2, "rerun needs a running server with a runner"},

@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 )
 
-// errReported says that not all is well and that the output has said so already.
+// errReported ends the program with status 1 after the output has reported the problem.
 var errReported = cli.StatusError{Status: cli.StatusBad}
 
 // app is one invocation.
@@ -22,13 +22,13 @@ type app struct {
 	*logs
 }
 
-// run is the whole program but for the process: it returns the exit status. It ends soon after ctx does.
+// run is the program without its process. It returns the exit status, soon after ctx ends.
 func run(ctx context.Context, args []string, io *cli.IO) int {
 	p := program()
 	return cli.Exit(p.Name, p.Run(ctx, args, io), io.Stderr)
 }
 
-// invoked has do read the logs that the options name.
+// invoked calls do with the logs that the options select.
 func invoked(ctx context.Context, io *cli.IO, o options, do func(context.Context, *app) error) error {
 	return printed(io, o, func(a *app) error {
 		return withLogs(ctx, o, a.log, func(ctx context.Context, l *logs) error {
@@ -38,7 +38,7 @@ func invoked(ctx context.Context, io *cli.IO, o options, do func(context.Context
 	})
 }
 
-// printed has do print. It has no logs yet.
+// printed calls do with an output, without logs.
 func printed(io *cli.IO, o options, do func(*app) error) (err error) {
 	out := bufio.NewWriter(io.Stdout)
 	defer func() {

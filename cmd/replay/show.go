@@ -42,7 +42,7 @@ func newTranscript(a *app) *transcript {
 	return t
 }
 
-// runState prints the state that a log comes to.
+// runState prints the state that a log folds to.
 func runState(ctx context.Context, a *app) error {
 	state := new(loop.State)
 	for e, err := range a.events(ctx, a.o.sessions[0], a.o.at) {

@@ -16,27 +16,26 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// storedMessage is a message of a log as it is stored. An export is made of these and not of decoded events: hashes are
-// over bytes, and an event of a type that this version does not know is not lost.
+// storedMessage is a message of a log as stored. Export uses these rather than decoded events, because hashes are
+// computed over bytes, and because event types unknown to this version must not be lost.
 type storedMessage struct {
 	header map[string][]string
-	hash   string                // for the next one
-	events []schemas.StoredEvent // their data is here, wherever it is stored
+	hash   string                // to be contained in the next message
+	events []schemas.StoredEvent // with their data, wherever it is stored
 }
 
-// cloudEvent is one of the message's events by itself, with all its attributes.
+// cloudEvent returns one event of the message with all its attributes.
 func (m storedMessage) cloudEvent(e schemas.StoredEvent) (event.Event, error) {
 	header, payload := e.Binary()
 	if m.header[schemas.HeaderCommit] == nil {
-		header = m.header // it may have more
+		header = m.header // may have additional headers
 	}
 	ce, _, err := codec.DecodeCloudEvent(header, payload)
 	ce.SetExtension("dataref", nil)
 	return ce, err
 }
 
-// stored yields the messages of a session's log up to its head at the moment of the call. An error is the last thing
-// yielded.
+// stored yields the messages of a session's log up to its end at the time of the call. An error is yielded last.
 func (l *logs) stored(ctx context.Context, session string) iter.Seq2[storedMessage, error] {
 	return func(yield func(storedMessage, error) bool) {
 		if err := l.readStored(ctx, session, func(m storedMessage) bool { return yield(m, nil) }); err != nil {
@@ -110,7 +109,7 @@ func (l *logs) split(ctx context.Context, session string, m jetstream.Msg) (s st
 	return s, nil
 }
 
-// fetch returns a payload out of the object store, where its name ends with its SHA-256.
+// fetch returns a payload from the object store, where its name ends with its SHA-256.
 func (l *logs) fetch(ctx context.Context, ref string) ([]byte, error) {
 	name, ok := strings.CutPrefix(ref, "nats://"+schemas.BucketBlobs+"/")
 	if !ok {

@@ -7,9 +7,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/schemas"
 )
 
-// maxLine is how many characters of a line are shown where lines are cut.
+// maxLine is the number of characters to which lines are cut.
 const maxLine = 400
 
 // oneLine is [cli.OneLine], cut at a number of characters.
@@ -17,7 +18,7 @@ func oneLine(s string, limit int) string {
 	return cli.OneLine(cutText(s, limit))
 }
 
-// cutText cuts a text at a number of characters and says how many are missing; 0 is no limit.
+// cutText cuts a text to a number of characters and notes how many are missing; 0 means no limit.
 func cutText(s string, limit int) string {
 	if limit <= 0 || len(s) <= limit {
 		return s
@@ -55,7 +56,7 @@ func clock(t time.Time) string {
 
 func dollars(cost float64) string { return fmt.Sprintf("$%.4f", cost) }
 
-func millis(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
+func millis(ms int64) string { return (schemas.Milliseconds(ms)).String() }
 
 func plural(n int, what string) string {
 	if n == 1 {
@@ -64,7 +65,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// style colours text; false leaves it as it is. Text is made [cli.Visible] first.
+// style colours text; false leaves it unchanged. Escape text with [cli.Visible] first.
 type style bool
 
 func (s style) paint(code, text string) string {
@@ -78,7 +79,7 @@ func (s style) dim(text string) string  { return s.paint("2", text) }
 func (s style) bold(text string) string { return s.paint("1", text) }
 func (s style) call(text string) string { return s.paint("36", text) }
 
-// problem is red where there is one.
+// problem returns the text in red if there is a problem.
 func (s style) problem(is bool, text string) string {
 	if !is {
 		return text

@@ -12,14 +12,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// transcript prints a session's events for people, one after the other. A message stands under the sequence of its
-// message_start, which is also the number in its id.
+// transcript prints a session's events for people. A message is numbered by the sequence of its message_start, which
+// is also the number in its id.
 type transcript struct {
 	w      *bufio.Writer
 	style  style
-	events bool // print the service's events too
+	events bool // print all other events too
 	lines  int  // of a tool's result, 0 for all
-	cut    int  // characters of a line of a result and of arguments, 0 for all
+	cut    int  // characters of a line of results and arguments, 0 for all
 
 	config  schemas.RunConfig                    // of the newest run
 	started map[string]announced                 // messages without message_end, by id
@@ -28,13 +28,13 @@ type transcript struct {
 	printed bool
 }
 
-// announced is a message_start and its sequence.
+// announced is a message_start with its sequence.
 type announced struct {
 	seq   uint64
 	start *schemas.MessageStart
 }
 
-// event prints an event. It fails only where writing does.
+// event prints an event. It returns only errors of writing.
 func (t *transcript) event(e schemas.Event) error {
 	switch d := e.Data.(type) {
 	case *schemas.AgentStart:
@@ -74,7 +74,7 @@ func (t *transcript) print(block string) error {
 	return t.write(block)
 }
 
-// write leaves out the blank line before the first block.
+// write writes text, without the blank line before the first block.
 func (t *transcript) write(s string) error {
 	if !t.printed {
 		s = strings.TrimPrefix(s, "\n")
@@ -84,7 +84,7 @@ func (t *transcript) write(s string) error {
 	return err
 }
 
-// heading is the first line of a block, behind a blank one. What it says is one line, whoever has named it.
+// heading returns the first line of a block, after a blank line. It is always one line, whatever the texts contain.
 func (t *transcript) heading(seq uint64, text, rest string) string {
 	line := "\n" + t.style.dim(fmt.Sprintf("#%d", seq)) + " " + t.style.bold(cli.OneLine(text))
 	if rest != "" {
@@ -148,7 +148,7 @@ func (t *transcript) messageEnd(e schemas.Event, d *schemas.MessageEnd) string {
 	return block
 }
 
-// close says what was announced and has no content where the transcript ends.
+// close prints the messages that were started and have not ended where the transcript ends.
 func (t *transcript) close() error {
 	bySeq := func(x, y announced) int { return cmp.Compare(x.seq, y.seq) }
 	for _, m := range slices.SortedFunc(maps.Values(t.started), bySeq) {

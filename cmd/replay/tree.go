@@ -21,7 +21,7 @@ type treeCommand struct {
 	Sessions []string `arg:"" optional:"" placeholder:"[SESSION]"`
 }
 
-// Check wants one session at most.
+// Check accepts at most one session.
 func (c *treeCommand) Check(call *cli.Call) []error {
 	return count(call, c.Sessions, "[SESSION]", 0, 1)
 }
@@ -33,8 +33,8 @@ func (c *treeCommand) Run(ctx context.Context, io *cli.IO) error {
 	})
 }
 
-// tree prints all trees, or a session with what it comes from and what comes from it. A damaged log does not keep the
-// others from being shown, and is an error in the end.
+// tree prints all trees, or the tree of one session with its ancestors and descendants. A damaged log does not hide
+// the others, and makes the command fail at the end.
 func (a *app) tree(ctx context.Context, of []string) error {
 	sessions, err := a.sessions(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (a *app) tree(ctx context.Context, of []string) error {
 	return errors.Join(problems...)
 }
 
-// familyOf are the sessions that a session's tree is of. Of the others no more than the beginning is read.
+// familyOf returns the sessions in the tree of a session. Of the others it reads only the beginning.
 func (a *app) familyOf(ctx context.Context, session string, all []eventstore.SessionInfo) (of []eventstore.SessionInfo,
 	err error) {
 	parents := map[string]*schemas.SessionParent{}
@@ -105,7 +105,7 @@ func (a *app) printTrees(roots []*family.Node) error {
 	return w.Flush()
 }
 
-// printNode prints a session behind one prefix, and its children behind another.
+// printNode prints a session with the prefix own, and its children with the prefix below.
 func printNode(w io.Writer, n *family.Node, own, below string) {
 	title := n.Name
 	if title == "" {
@@ -122,7 +122,7 @@ func printNode(w io.Writer, n *family.Node, own, below string) {
 	}
 }
 
-// from says where a session has parted from its parent, and from which, if that is not there to be seen.
+// from describes where a session was branched from its parent, and names a parent that no longer exists.
 func from(p *schemas.SessionParent, root bool) string {
 	if p == nil {
 		return "-"

@@ -13,20 +13,20 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// verdict is what verify prints of a session.
+// verdict is what verify prints about a session.
 type verdict struct {
 	Session  string   `json:"session"`
 	OK       bool     `json:"ok"`
-	Events   uint64   `json:"events"` // found good, from the first on
+	Events   uint64   `json:"events"` // number of valid events from the first on
 	Blobs    int      `json:"blobs,omitempty"`
-	Snapshot uint64   `json:"snapshot,omitempty"` // sequence of the one that was checked
-	Foreign  int      `json:"foreign,omitempty"`  // messages on the log's subject that are none of it
-	Event    uint64   `json:"event,omitempty"`    // the first bad one
+	Snapshot uint64   `json:"snapshot,omitempty"` // sequence of the snapshot that was checked
+	Foreign  int      `json:"foreign,omitempty"`  // messages on the log's subject that do not belong to it
+	Event    uint64   `json:"event,omitempty"`    // sequence of the first bad event
 	Problem  string   `json:"problem,omitempty"`
-	at       []uint64 // sequences of the first foreign messages in the stream
+	at       []uint64 // stream sequences of the first foreign messages
 }
 
-// runVerify goes through all the sessions, whatever is wrong with some.
+// runVerify verifies all sessions, even if some are bad.
 func runVerify(ctx context.Context, a *app) error {
 	sessions := a.o.sessions
 	if len(sessions) == 0 {
@@ -79,7 +79,7 @@ func (a *app) verify(ctx context.Context, session string) verdict {
 }
 
 func (a *app) printVerdict(v verdict) error {
-	defer a.out.Flush() // a long log takes a while: say at once what is known
+	defer a.out.Flush() // print each verdict at once: a long log takes a while
 	if a.o.json {
 		return json.NewEncoder(cli.JSONOut(a.out, a.toTerm)).Encode(v)
 	}
@@ -102,7 +102,7 @@ func (a *app) printVerdict(v verdict) error {
 	return a.out.WriteByte('\n')
 }
 
-// places lists sequences, of which there are n.
+// places lists sequences, the first of n.
 func places(at []uint64, n int) string {
 	text := make([]string, len(at))
 	for i, seq := range at {
@@ -114,7 +114,7 @@ func places(at []uint64, n int) string {
 	return strings.Join(text, ", ")
 }
 
-// refold is the state of a session after some events, as a runner saves it.
+// refold folds events and returns the state as a runner saves it.
 func refold(session string, events iter.Seq[schemas.Event]) ([]byte, error) {
 	state := &loop.State{Session: session}
 	for e := range events {

@@ -52,8 +52,8 @@ func TestStoreThatIsNone(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
 	missing := filepath.Join(parent, "missing")
-	expect(t, invoke(t, nil, "list", "--store", missing), cli.StatusBad, "", "is no store with logs of sessions")
-	expect(t, invoke(t, nil, "list", "--store", parent), cli.StatusBad, "", "is no store with logs of sessions")
+	expect(t, invoke(t, nil, "list", "--store", missing), cli.StatusBad, "", "is not the store of a runner")
+	expect(t, invoke(t, nil, "list", "--store", parent), cli.StatusBad, "", "is not the store of a runner")
 	left, err := os.ReadDir(parent)
 	if err != nil || len(left) != 0 {
 		t.Errorf("made %v, %v", left, err)
@@ -154,9 +154,9 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"show s1 --at yesterday", `--at: "yesterday" is neither`},
 		{"show s1 --at 0", `--at: "0" is neither`},
 		{"show s1 --lines x", `"x" is not a whole number`},
-		{"show s1 --follow --at 3", "--follow and --at exclude each other"},
+		{"show s1 --follow --at 3", "--follow and --at cannot be combined"},
 		{"show s1 --follow --store x", "--follow needs a running server"},
-		{"list --store x --nats y", "--nats and --store exclude each other"},
+		{"list --store x --nats y", "--nats and --store cannot be combined"},
 		{"list --prefix a..b", "--prefix"},
 		{"export", "either a session or --all"},
 		{"export s1 --all", "either a session or --all"},

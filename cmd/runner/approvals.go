@@ -15,31 +15,31 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// approver says what waits for approval, and asks where there is a terminal.
+// approver reports calls that wait for approval and, on a terminal, asks for answers.
 type approver struct {
 	session  *client.Session
 	subjects schemas.Subjects
 	say      func(string)
 	stdin    io.Reader
-	asks     bool // there is somebody at a terminal
-	alone    bool // nobody else can reach the session
+	asks     bool // a person can answer on a terminal
+	alone    bool // no other client can reach the session
 	stop     context.CancelCauseFunc
 
-	mu      sync.Mutex // for what the goroutine that reads uses, too
+	mu      sync.Mutex // guards waiting, which the reading goroutine uses too
 	waiting view.Answers
 	reading sync.Once
 }
 
-// errUnanswered ends the program while a call waits for an approval that nobody can give.
-var errUnanswered = errors.New("a call waits for approval and nobody here can answer: run it in a terminal, give " +
-	"--approval-timeout, or give --listen and have somebody else answer")
+// errUnanswered ends the program if a call waits for an approval that nobody can give.
+var errUnanswered = errors.New("a call waits for approval and nobody here can answer: run this in a terminal, deny " +
+	"calls after a time with --approval-timeout, or let another client answer with --listen ADDR")
 
 func newApprover(s *client.Session, subjects schemas.Subjects, io *cli.IO, say func(string)) *approver {
 	return &approver{session: s, subjects: subjects, say: say, stdin: io.Stdin,
 		asks: cli.IsTerminal(io.Stdin) && cli.IsTerminal(io.Stderr)}
 }
 
-// event looks for calls that wait for approval, and for those that have been answered.
+// event processes requests for approval and answers to them.
 func (a *approver) event(ctx context.Context, e schemas.Event) {
 	switch d := e.Data.(type) {
 	case *schemas.ApprovalRequested:
@@ -58,22 +58,26 @@ func (a *approver) requested(ctx context.Context, d schemas.ApprovalRequested) {
 	switch {
 	case a.asks:
 		a.mu.Lock()
-		how := a.waiting.Add(d.Call, "y", "n")
+		how := a.waiting.Add(d, "y", "n")
 		a.mu.Unlock()
 		a.say("approve it? " + how + ":")
 		a.reading.Do(func() { go a.read(ctx) })
-	case a.alone && d.TimeoutMs == 0: // time itself would answer
+	case a.alone && d.TimeoutMs == 0: // with a timeout the session denies the call itself
 		a.stop(cli.StatusError{Status: cli.StatusUnanswered, Err: errUnanswered})
 	default:
-		a.say("who may publish to the session answers: " + a.how(d.Call))
+		a.say("to answer, publish to the session: " + a.how(d))
 	}
 }
 
-// how is a command that approves a call.
-func (a *approver) how(call schemas.CallKey) string {
-	return fmt.Sprintf(`nats pub %s '{"call":"%s"}', or %s '{"call":"%s","reason":"…"}'`,
-		a.subjects.Command(a.session.ID(), schemas.CommandApprove), call,
-		a.subjects.Command(a.session.ID(), schemas.CommandDeny), call)
+// how returns commands that approve or deny exactly the call that was shown.
+func (a *approver) how(d schemas.ApprovalRequested) string {
+	what := fmt.Sprintf(`{"call":"%s"`, d.Call)
+	if d.Digest != "" {
+		what += fmt.Sprintf(`,"digest":"%s"`, d.Digest)
+	}
+	return fmt.Sprintf(`nats pub %s '%s}', or %s '%s,"reason":"…"}'`,
+		a.subjects.Command(a.session.ID(), schemas.CommandApprove), what,
+		a.subjects.Command(a.session.ID(), schemas.CommandDeny), what)
 }
 
 func (a *approver) resolved(d *schemas.ApprovalResolved) {
@@ -90,8 +94,8 @@ func (a *approver) resolved(d *schemas.ApprovalResolved) {
 	a.waiting.Remove(d.Call)
 }
 
-// read takes answers, a line each. It ends with its input, which may be after
-// all else: nothing can take a read of a terminal back.
+// read reads answers, one per line, until stdin ends. A read from a terminal cannot be cancelled, so this goroutine
+// may outlive the run.
 func (a *approver) read(ctx context.Context) {
 	lines := bufio.NewScanner(a.stdin)
 	for lines.Scan() && ctx.Err() == nil {
@@ -118,13 +122,13 @@ func (a *approver) answer(ctx context.Context, line string) error {
 		a.mu.Unlock()
 		return errors.New("approve it? y, or n and a reason")
 	}
-	call, reason, err := a.waiting.Take(words)
+	asked, reason, err := a.waiting.Take(words)
 	a.mu.Unlock()
 	switch {
 	case err != nil:
 		return err
 	case yes:
-		return a.session.Approve(ctx, call, reason)
+		return a.session.Approve(ctx, asked, reason)
 	}
-	return a.session.Deny(ctx, call, reason)
+	return a.session.Deny(ctx, asked, reason)
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// imageTypes are what every vendor takes.
+// imageTypes are the image formats that all vendors accept.
 var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// input is the prompt with its files. Text is text, whatever it looks like, but for /name of a prompt template.
+// input returns the prompt with its files. Only a text that begins with / may name a prompt template.
 func (o *onceSettings) input(stdin io.Reader) (schemas.Input, error) {
 	in := schemas.Input{Text: o.Prompt, Expand: strings.HasPrefix(o.Prompt, "/")}
 	room := schemas.MaxInputBytes
@@ -34,7 +34,7 @@ func (o *onceSettings) input(stdin io.Reader) (schemas.Input, error) {
 	return in, nil
 }
 
-// readFile reads a file of at most room bytes, - being standard input.
+// readFile reads a file, or standard input for "-", of at most room bytes.
 func readFile(path string, stdin io.Reader, room int) ([]byte, error) {
 	name := path
 	if path == "-" {
@@ -52,14 +52,14 @@ func readFile(path string, stdin io.Reader, room int) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	case len(data) > room:
-		return nil, fmt.Errorf("%s: all files together have more than %d bytes", name, schemas.MaxInputBytes)
+		return nil, fmt.Errorf("%s: all attachments together have more than %d bytes", name, schemas.MaxInputBytes)
 	case len(data) == 0:
 		return nil, fmt.Errorf("%s is empty", name)
 	}
 	return data, nil
 }
 
-// attach adds an image as an image, and text behind the prompt.
+// attach adds a file to an input: an image as an image, text after the prompt.
 func attach(in *schemas.Input, path string, data []byte) error {
 	media := http.DetectContentType(data)
 	for _, known := range imageTypes {

@@ -13,27 +13,27 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// listed is a model as `runner models --json` shows it.
+// listed is a model as `runner models --json` prints it.
 type listed struct {
 	*providers.Model
-	Key bool `json:"key"` // there is one, or none is needed
+	Key bool `json:"key"` // a key is configured, or none is needed
 }
 
 // modelsCommand is `runner models`.
 type modelsCommand struct {
 	Config cli.Config    `embed:""`
 	Models modelSettings `embed:"" group:"models"`
-	JSON   bool          `name:"json" help:"Print a JSON object a line."`
+	JSON   bool          `name:"json" help:"Print one JSON object per line."`
 }
 
-// Run prints the catalogue: a table, or a JSON object a line. Whether a key is right is not tried.
+// Run prints the catalogue as a table or as JSON. It does not check whether keys are valid.
 func (c *modelsCommand) Run(_ context.Context, io *cli.IO) error {
 	return c.Models.list(c.JSON, io.Stdout)
 }
 
 func (m *modelSettings) list(asJSON bool, out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	lines := json.NewEncoder(out)
+	lines := json.NewEncoder(cli.JSONOut(out, cli.IsTerminal(out)))
 	if !asJSON {
 		fmt.Fprintf(table, "MODEL\tAPI\tCONTEXT\tOUTPUT\tIN $/M\tOUT $/M\tTHINKS\tSEES\tKEY\n")
 	}
@@ -55,13 +55,13 @@ func (m *modelSettings) list(asJSON bool, out io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\nPrices and limits as of %s; 0 is unknown. Any model of these servers, by its name "+
-		"there: %s.\n",
+	_, err := fmt.Fprintf(out, "\nPrices and limits as of %s; 0 means unknown. These providers accept any of their model "+
+		"names: %s.\n",
 		m.catalogue.AsOf(), join(m.catalogue.Open()))
 	return err
 }
 
-// infos are the models as queries show them: the catalogue's, and those that need no vendor.
+// infos returns the models as queries list them: those of the catalogue, and those without a vendor.
 func (m *modelSettings) infos() []schemas.ModelInfo {
 	list := []schemas.ModelInfo{{API: modelRehearsal, Provider: modelRehearsal, ID: modelRehearsal, Key: true}}
 	for _, model := range m.catalogue.Models() {
@@ -78,7 +78,7 @@ func (m *modelSettings) infos() []schemas.ModelInfo {
 	return list
 }
 
-// hasKey looks where keys can be looked for without running a program.
+// hasKey reports whether a key is configured, as far as that is known without running the key command.
 func (m *modelSettings) hasKey(provider string) bool {
 	if m.catalogue.Keyless(provider) || m.fixed[provider] != "" || providers.KeyFromEnv(provider, m.getenv) != "" {
 		return true
@@ -86,7 +86,7 @@ func (m *modelSettings) hasKey(provider string) bool {
 	return m.Keys != "" && m.keysOfFile != nil && m.keysOfFile.Has(provider)
 }
 
-// levels are the thinking levels that the model has, where it has more than one.
+// levels lists the thinking levels of a model; "-" if it has only one.
 func levels(m *providers.Model) string {
 	var list []string
 	for _, level := range m.SupportedLevels() {

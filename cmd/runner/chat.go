@@ -9,15 +9,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// chatCommand is `runner chat`: a client of the runners at --nats, or a runner with a server of its own.
+// chatCommand is `runner chat`: a client of the runners at --nats, or a runner with an embedded server.
 type chatCommand struct {
-	Session string  `group:"sessions" brief:"" help:"Converse in this session (default a new one)."`
+	Session string  `group:"sessions" brief:"" help:"Chat in this session (default a new one)."`
 	Options options `embed:""`
 
 	call *cli.Call
 }
 
-// Check validates the session's id, and refuses what runners decide.
+// Check validates the session id, and refuses settings that the runners decide.
 func (c *chatCommand) Check(call *cli.Call) []error {
 	c.call = call
 	if c.Session == "" {
@@ -30,7 +30,7 @@ func (c *chatCommand) Check(call *cli.Call) []error {
 	return errs
 }
 
-// Run converses.
+// Run chats until the user leaves.
 func (c *chatCommand) Run(ctx context.Context, io *cli.IO) error {
 	o := &c.Options
 	if o.Server.embedded() {

@@ -99,7 +99,7 @@ func TestChatOnATerminal(t *testing.T) {
 		{"text":"all done"},{"events":[{"type":"start"},{"type":"text_start"},{"type":"text_delta","delta":"half a line\n"},
 		{"delayMs":600000},{"type":"done"}],"message":{"content":[{"type":"text","text":"half a line"}]}}]`)
 	p := atTerminal(t, "chat --model scripted --script "+script+" --approve bash")
-	p.sees("/help says what can be typed")
+	p.sees("type a prompt, or /help for the commands")
 	p.types("go on\r")
 	p.sees("waits for approval: bash")
 	p.types("mind the gap\r") // steers: it reaches the model with the call's result
@@ -122,9 +122,9 @@ func TestChatOnATerminal(t *testing.T) {
 	eventually(t, "both steers are queued", func() bool { return strings.Count(p.out.String(), "queued: steer") == 2 })
 	p.types("\x03")
 	p.sees("abort_signal after")
-	p.sees("waiting for the next run: 1 steer; /clear withdraws it")
+	p.sees("queued for the next run: 1 steer; /clear withdraws them")
 	p.types("/clear\r")
-	p.sees("nothing is queued any more")
+	p.sees("withdrew all queued inputs")
 	p.types("\x03")
 	p.ends()
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// digest stands for the settings that decide how sessions behave: runners of one fleet should have the same, because
-// any of them may drive any session. Keys, addresses and names are not among them.
+// digest identifies the settings that decide how sessions behave. All runners of a deployment should have the same,
+// because any of them may drive any session. Keys, addresses and names are not part of it.
 func (o *options) digest() string {
 	deciding, err := json.Marshal(struct {
 		Defaults              schemas.RunConfig
@@ -37,24 +37,24 @@ func (o *options) digest() string {
 		o.Limits.IdleTimeout, o.Sessions.AbortGrace, o.Tools.Unserved, o.Models.degrees, o.Models.MaxOutput,
 		o.Models.CacheRetention, o.Models.budgets, o.Retention.rules,
 	})
-	if err != nil { // nothing in it can fail
+	if err != nil { // unreachable: every field can be encoded
 		return "unknown"
 	}
 	sum := sha256.Sum256(deciding)
 	return hex.EncodeToString(sum[:6])
 }
 
-// announcement is what runners tell one another when they come.
+// announcement is what a runner publishes about its settings when it starts, and in answer to others.
 type announcement struct {
 	ID       string `json:"id"`
-	Settings string `json:"settings"` // the digest
-	Asks     bool   `json:"asks,omitempty"`
+	Settings string `json:"settings"`       // the digest
+	Asks     bool   `json:"asks,omitempty"` // the receivers should answer
 }
 
-// fleetWait is how long a runner waits for the answers of the others before it serves.
+// fleetWait is how long --strict-fleet waits for the answers of other runners.
 const fleetWait = 500 * time.Millisecond
 
-// fleet compares a runner's settings with those of the others.
+// fleet compares this runner's settings with those of other runners.
 type fleet struct {
 	own     announcement
 	nc      *nats.Conn
@@ -62,21 +62,21 @@ type fleet struct {
 	log     *slog.Logger
 
 	mu     sync.Mutex
-	others map[string]string // digests by id, of those that differ
+	others map[string]string // digests of runners whose settings differ, by runner id
 }
 
-// joinFleet publishes this runner's settings and receives the others', until the connection is closed. Whoever
-// differs is warned about, here and there.
+// joinFleet publishes this runner's settings and receives those of others until the connection is closed. Both
+// runners log a warning if their settings differ.
 func joinFleet(conn *bus.Conn, id, digest string, log *slog.Logger) (*fleet, error) {
 	f := &fleet{own: announcement{ID: id, Settings: digest}, nc: conn.NATS(), log: log, others: map[string]string{},
 		subject: conn.Subjects().Prefix() + ".svc.runner.settings"}
 	if _, err := f.nc.Subscribe(f.subject, f.receive); err != nil {
-		return nil, fmt.Errorf("hear of the settings of other runners: %w", err)
+		return nil, fmt.Errorf("subscribe to the settings of other runners: %w", err)
 	}
-	return f, f.tell(true)
+	return f, f.publish(true)
 }
 
-func (f *fleet) tell(asks bool) error {
+func (f *fleet) publish(asks bool) error {
 	a := f.own
 	a.Asks = asks
 	payload, err := json.Marshal(a)
@@ -84,12 +84,12 @@ func (f *fleet) tell(asks bool) error {
 		err = f.nc.Publish(f.subject, payload)
 	}
 	if err != nil {
-		return fmt.Errorf("tell other runners of the settings: %w", err)
+		return fmt.Errorf("publish the settings to other runners: %w", err)
 	}
 	return nil
 }
 
-// maxOthers bounds how many runners that differ are remembered: whoever may publish could name any number.
+// maxOthers limits the runners remembered: a client that may publish here could invent any number of ids.
 const maxOthers = 1000
 
 func (f *fleet) receive(m *nats.Msg) {
@@ -99,8 +99,8 @@ func (f *fleet) receive(m *nats.Msg) {
 		return
 	}
 	if a.Asks {
-		if err := f.tell(false); err != nil {
-			f.log.Warn("cannot tell another runner of the settings", "runner", a.ID, "err", err)
+		if err := f.publish(false); err != nil {
+			f.log.Warn("cannot publish the settings to another runner", "runner", a.ID, "err", err)
 		}
 	}
 	f.mu.Lock()
@@ -113,12 +113,12 @@ func (f *fleet) receive(m *nats.Msg) {
 	}
 	f.mu.Unlock()
 	if a.Settings != f.own.Settings && known != a.Settings {
-		f.log.Warn("another runner has other settings: sessions behave as the runner that drives them says",
+		f.log.Warn("another runner has different settings, sessions behave as the runner that drives them is configured",
 			"runner", a.ID, "settings", a.Settings, "own", f.own.Settings)
 	}
 }
 
-// strict refuses to serve together with runners with other settings that answer in time.
+// strict returns an error if a runner that answers within fleetWait has different settings.
 func (f *fleet) strict(ctx context.Context) error {
 	wait := time.NewTimer(fleetWait)
 	defer wait.Stop()
@@ -129,7 +129,8 @@ func (f *fleet) strict(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for id, digest := range f.others {
-		return fmt.Errorf("--strict-fleet: runner %s has other settings: %s, and this runner %s", id, digest, f.own.Settings)
+		return fmt.Errorf("--strict-fleet: runner %s has different settings (digest %s, this runner %s); start all runners "+
+			"with the same settings", id, digest, f.own.Settings)
 	}
 	return nil
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/loopbus/loopbus/cmd/wiring"
 )
 
-// version is the version the runner announces itself with.
+// version is the version that the runner announces.
 const version = "0.1.0"
 
-// serveHTTP answers /healthz (the process lives), /readyz (it reads its share of the sessions, its own tools are
-// announced, and the servers store what it says) and /metrics, and serves the console and the bridges.
+// serveHTTP serves /healthz (the process is alive), /readyz (the runner reads its share of the sessions, its own
+// tools are announced, and the NATS servers store its messages) and /metrics, besides the console and the bridges.
 func (s *service) serveHTTP(ctx context.Context) error {
 	listener, err := s.listenHTTP()
 	if err != nil {
@@ -39,8 +39,8 @@ func (s *service) serveHTTP(ctx context.Context) error {
 	return site.Serve(ctx, listener)
 }
 
-// listenHTTP listens at the address of --http. Where nobody has chosen one and the default is taken, as by another
-// runner on this machine, it is a free port.
+// listenHTTP listens at the address of --http. If --http was not given and another process uses the default port, it
+// chooses a free one.
 func (s *service) listenHTTP() (net.Listener, error) {
 	listener, err := net.Listen("tcp", s.o.Observe.HTTP)
 	if err == nil {
@@ -49,7 +49,7 @@ func (s *service) listenHTTP() (net.Listener, error) {
 	if s.o.Web.picked {
 		taken := err
 		if listener, err = net.Listen("tcp", "127.0.0.1:0"); err == nil {
-			s.log.Warn("the default address of --http is taken: a free port is used", "err", taken,
+			s.log.Warn("default address of --http is in use, using a free port", "err", taken,
 				"address", listener.Addr().String())
 			return listener, nil
 		}
@@ -57,12 +57,12 @@ func (s *service) listenHTTP() (net.Listener, error) {
 	return nil, fmt.Errorf("--http: %w", err)
 }
 
-// unready says why the runner should get no traffic, or "".
+// unready returns why the runner is not ready; "" if it is ready.
 func (s *service) unready(ctx context.Context) string {
 	select {
 	case <-s.Ready():
 	default:
-		return "not reading the inbox, or not all tools announced yet"
+		return "not reading the inbox yet, or tools not announced yet"
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -76,7 +76,7 @@ func (s *service) unready(ctx context.Context) string {
 	return ""
 }
 
-// status is what the micro service's endpoint answers.
+// status is the answer of the micro service's status endpoint.
 type status struct {
 	ID         string `json:"id"`
 	Ready      bool   `json:"ready"`
@@ -85,7 +85,7 @@ type status struct {
 	Sessions   int    `json:"sessions"`
 }
 
-// announce lists the runner as a NATS micro service, which also answers queries about sessions, until ctx ends.
+// announce registers the runner as a NATS micro service, which also answers queries about sessions, until ctx ends.
 func (s *service) announce(ctx context.Context) error {
 	prefix := s.Conn.Subjects().Prefix()
 	catalogue := wiring.Catalogue{Window: s.o.Models.window, Models: s.o.Models.infos}

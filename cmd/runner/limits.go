@@ -1,35 +1,35 @@
 package main
 
 import (
-	"errors"
+	"fmt"
 	"time"
 
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// limits are what bounds a run and what is done about replies that fail.
+// limits bound runs, and configure retries of failed model calls.
 type limits struct {
-	MaxTurns         int           `brief:"" help:"End a run after so many turns; 0 for no limit."`
-	MaxCost          float64       `brief:"" help:"End a run after so many US dollars; 0 for no limit."`
+	MaxTurns         int           `brief:"" help:"End a run after this many turns; 0 for no limit."`
+	MaxCost          float64       `brief:"" help:"End a run at this cost in US dollars; 0 for no limit."`
 	RunTimeout       time.Duration `default:"48h" brief:"" help:"End a run after this long; 0 for no limit."`
 	IdleTimeout      time.Duration `default:"2m" help:"Abort a model call after this long without output; 0 never."`
-	MaxTokens        int           `help:"End a run after so many tokens; 0 for no limit."`
-	SessionMaxTokens int           `help:"End a session's runs after so many tokens; 0 for no limit."`
-	SessionMaxCost   float64       `help:"End a session's runs after so many US dollars; 0 for no limit."`
+	MaxTokens        int           `help:"End a run after this many tokens; 0 for no limit."`
+	SessionMaxTokens int           `help:"Limit the tokens of a session; 0 for no limit."`
+	SessionMaxCost   float64       `help:"Limit the cost of a session in US dollars; 0 for no limit."`
 	WarnShare        float64       `default:"0.8" help:"Warn at this share of a budget; 0 never."`
-	MaxRetries       int           `default:"3" help:"Ask a model so often again after a failure that may pass."`
-	RetryDelay       time.Duration `default:"2s" help:"Wait this long before the first retry, then twice as long."`
-	MaxRetryDelay    time.Duration `default:"1m" help:"Wait no longer than this before a retry."`
-	SubagentDepth    int           `help:"Let sub-agents be nested so deep (default 2)."`
-	SubagentsOpen    int           `help:"Let a session have so many sub-agents at work (default 8)."`
-	SubagentsPerRun  int           `help:"Let a run begin so many sub-agents (default 32)."`
+	MaxRetries       int           `default:"3" help:"Retry a model call this many times after a transient failure."`
+	RetryDelay       time.Duration `default:"2s" help:"Wait this long before the first retry, doubling each time."`
+	MaxRetryDelay    time.Duration `default:"1m" help:"Limit the wait before a retry."`
+	SubagentDepth    int           `help:"Limit the nesting of sub-agents (default 2)."`
+	SubagentsOpen    int           `help:"Limit a session's sub-agents at work at once (default 8)."`
+	SubagentsPerRun  int           `help:"Limit the sub-agents that a run may start (default 32)."`
 }
 
-// Check validates the share: no setting can be negative.
+// Check validates the share; other settings cannot be out of range.
 func (l *limits) Check(*cli.Call) []error {
 	if l.WarnShare > 1 {
-		return []error{errors.New("--warn-share: is not 0 to 1")}
+		return []error{fmt.Errorf("--warn-share: %g is not between 0 and 1", l.WarnShare)}
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func (l *limits) schema() schemas.Limits {
 	}
 }
 
-// subagents are what bounds sub-agents where the profile says nothing.
+// subagents returns the limits of sub-agents for sessions whose profile sets none.
 func (l *limits) subagents() schemas.SubagentPolicy {
 	return schemas.SubagentPolicy{MaxDepth: l.SubagentDepth, MaxOpen: l.SubagentsOpen, MaxPerRun: l.SubagentsPerRun}
 }

@@ -1,6 +1,7 @@
-// Command runner drives agents: it reads the commands of its share of the sessions, calls models, dispatches tool calls
-// and writes every event to the sessions' logs. As "runner run" it does all of that for one prompt and exits, or, with
-// --nats, has the runners there do it. Other commands list what there is. "runner help" has them all.
+// Command runner drives AI agent sessions on NATS JetStream: it receives the commands of its share of the sessions,
+// calls models, dispatches tool calls, and appends every event to the sessions' logs. "runner run" does this for one
+// prompt and exits; with --nats it sends the prompt to the runners there. Other commands list what a deployment has.
+// "runner help" describes all of them.
 package main
 
 import (
@@ -24,9 +25,9 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// Names of commands that settings look at.
+// Names of commands that the validation of settings depends on.
 const (
-	commandDefault = "default" // without a command: serve, or run with a prompt
+	commandDefault = "default" // no command: serve or, with --prompt, run
 	commandRun     = "run"
 	commandChat    = "chat"
 )
@@ -34,36 +35,36 @@ const (
 // grammar is the runner's command line.
 type grammar struct {
 	Default  defaultCommand   `cmd:"" hidden:""`
-	Serve    serveCommand     `cmd:"" help:"Drive sessions until SIGTERM. This is done without a command, too."`
-	Run      runCommand       `cmd:"" help:"Send one prompt, show its run, and exit with 0 if it ends normally."`
-	Chat     chatCommand      `cmd:"" help:"Converse with a session in the terminal."`
-	List     listing.List     `cmd:"" help:"List the runners, and whether their settings are the same."`
+	Serve    serveCommand     `cmd:"" help:"Drive sessions until SIGTERM; the default command."`
+	Run      runCommand       `cmd:"" help:"Send one prompt, print its run, and exit with 0 if it ends normally."`
+	Chat     chatCommand      `cmd:"" help:"Chat with a session in the terminal."`
+	List     listing.List     `cmd:"" help:"List the runners and compare their settings."`
 	Models   modelsCommand    `cmd:"" help:"List the models of the catalogue."`
 	Tools    listing.Tools    `cmd:"" help:"List the tools that workers announce."`
-	Profiles listing.Profiles `cmd:"" help:"List the named agents that sessions may follow."`
+	Profiles listing.Profiles `cmd:"" help:"List the profiles: named agents that sessions may follow."`
 
-	Permissions permissionsCommand `cmd:"" help:"Write the NATS configuration of a user with roles."`
+	Permissions permissionsCommand `cmd:"" help:"Print the NATS configuration of a user with these roles."`
 
-	SessionsList    sessions.List    `cmd:"" name:"sessions list" help:"List the sessions, the latest activity first."`
-	SessionsDelete  sessions.Delete  `cmd:"" name:"sessions delete" help:"Delete sessions and all there is of them."`
-	SessionsExport  sessions.Export  `cmd:"" name:"sessions export" help:"Write logs as CloudEvents, one a line."`
-	SessionsArchive sessions.Archive `cmd:"" name:"sessions archive" help:"Write a session to a file to restore it from."`
-	SessionsRestore sessions.Restore `cmd:"" name:"sessions restore" help:"Bring sessions back from their files."`
+	SessionsList    sessions.List    `cmd:"" name:"sessions list" help:"List the sessions, most recently active first."`
+	SessionsDelete  sessions.Delete  `cmd:"" name:"sessions delete" help:"Delete sessions with all their data."`
+	SessionsExport  sessions.Export  `cmd:"" name:"sessions export" help:"Print logs as CloudEvents, one JSON per line."`
+	SessionsArchive sessions.Archive `cmd:"" name:"sessions archive" help:"Write a session to an archive file."`
+	SessionsRestore sessions.Restore `cmd:"" name:"sessions restore" help:"Restore sessions from archive files."`
 }
 
-// program is the runner's command line, to be read once.
+// program returns the runner's command line, which can be parsed once.
 func program() (*cli.Program, *grammar) {
 	g := new(grammar)
 	return &cli.Program{
 		Name: "runner", Version: version, Grammar: g, Default: commandDefault,
-		About: "runner drives agents on a message bus: with --prompt one run and out, without it until SIGTERM.",
-		Notes: "Exit status: 0 if all is well, 1 if not, 2 if the command line is wrong, 3 if a call waits for an\n" +
-			"approval that nobody can give, 130 after an interrupt.",
+		About: "runner drives AI agent sessions on NATS: until SIGTERM or, with a prompt, for one run.",
+		Notes: "Exit status: 0 on success, 1 on failure, 2 for a usage error, 3 if a call waits for an approval\n" +
+			"that nobody can give, 130 after an interrupt.",
 		Vars: kong.Vars{
 			"takeover":    inbox.DefaultTakeover.String(),
 			"maxSessions": strconv.Itoa(inbox.DefaultMaxSessions), "ackWait": worker.DefaultAckWait.String(),
 			"window": itoa(host.DefaultCallWindow), "tools": strings.Join(toolserve.Names(), ","),
-			"httpDefault": " (default 127.0.0.1:8080; with a prompt off)", "levelDefault": " (default info; with a prompt warn)",
+			"httpDefault": " (default 127.0.0.1:8080, off for one run)", "levelDefault": " (default info, warn for one run)",
 			"bridges":    strings.Join(bridgeNames(), ", "),
 			"extensions": strings.Join(schemas.DefaultExtensionTools(), ","),
 		},
@@ -77,7 +78,7 @@ func main() {
 	os.Exit(cli.Exit(p.Name, p.Run(signals.Context(), os.Args[1:], io), os.Stderr))
 }
 
-// run is the program but for its process.
+// run runs the program without a process of its own, for tests.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	p, _ := program()
 	return p.Run(ctx, args, &cli.IO{Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Getenv: getenv})

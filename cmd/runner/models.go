@@ -16,7 +16,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The models that need no vendor; each is its own provider and API.
+// Models without a vendor; each is its own provider and API.
 const (
 	modelRehearsal = "rehearsal"
 	modelScripted  = "scripted"
@@ -26,10 +26,10 @@ func local(name string) schemas.ModelRef {
 	return schemas.ModelRef{API: name, Provider: name, ID: name}
 }
 
-// typingPace is the pause between words of the rehearsal model where a person watches.
+// typingPace is the delay between words of the model rehearsal when a person is watching.
 const typingPace = 12 * time.Millisecond
 
-// modelSet are the local models by id, those of the catalogue, and those that other runners serve.
+// modelSet combines local models by id, the models of the catalogue, and models that other runners serve.
 type modelSet struct {
 	local map[string]models.Model
 	bus   models.Model // nil: none
@@ -54,13 +54,14 @@ func newModels(o *options, conn *bus.Conn) modelSet {
 	return m
 }
 
-// own are the models that this runner asks itself: what it serves to others, who could else be sent in circles.
+// own returns the models that this runner calls itself. Only these are served to other runners; otherwise calls could
+// circulate between runners.
 func (m modelSet) own() modelSet {
 	m.bus = nil
 	return m
 }
 
-// sources are where keys come from, in the order in which they count.
+// sources returns the sources of API keys in order of precedence.
 func (m *modelSettings) sources(conn *bus.Conn) keys.Chain {
 	chain := keys.Chain{m.fixed}
 	if m.KeyService {
@@ -69,7 +70,7 @@ func (m *modelSettings) sources(conn *bus.Conn) keys.Chain {
 	return append(chain, m.keys...)
 }
 
-// prepare puts into a request what the session does not say.
+// prepare fills in the parameters of a request that the session leaves open.
 func (m *modelSettings) prepare(r *providers.Request) {
 	r.Temperature, r.ThinkingBudgets = m.degrees, m.budgets
 	if r.MaxTokens == 0 {
@@ -78,7 +79,7 @@ func (m *modelSettings) prepare(r *providers.Request) {
 	r.CacheRetention = providers.CacheRetention(m.CacheRetention)
 }
 
-// Stream asks the model of the request.
+// Stream calls the model of the request.
 func (m modelSet) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	if l := m.localModel(req.Model); l != nil {
 		return l.Stream(ctx, req)
@@ -89,7 +90,7 @@ func (m modelSet) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq
 	return m.Gateway.Stream(ctx, req)
 }
 
-// check says whether a model can be served. What others serve is not known before they are asked.
+// check returns an error if a model cannot be called. Models of other runners are known only when they are called.
 func (m modelSet) check(ref schemas.ModelRef) error {
 	if m.localModel(ref) != nil || m.onBus(ref) && ref.ID != "" {
 		return nil
@@ -108,8 +109,8 @@ func (m modelSet) localModel(ref schemas.ModelRef) models.Model {
 	return m.local[ref.ID]
 }
 
-// window is how many tokens a model takes, 0 where the catalogue does not know it. Models behind the bus have the names
-// of the catalogue.
+// window returns the context window of a model in tokens, 0 if the catalogue does not know it. Models served by other
+// runners have the names of the catalogue.
 func (m *modelSettings) window(ref schemas.ModelRef) int64 {
 	found, err := m.catalogue.Find(ref)
 	if ref.Provider == models.Provider {

@@ -255,7 +255,7 @@ func TestKeysOfTheFlag(t *testing.T) {
 	}
 	wantNoSecret(t, p)
 	p = start(t, nil, "--api-key", secret, "--prompt", "x").wantExit(2)
-	if !strings.Contains(p.stderr.String(), "--api-key: number 1 is not a provider and its key") {
+	if !strings.Contains(p.stderr.String(), "--api-key: item 1 is not of the form PROVIDER=KEY") {
 		t.Errorf("stderr has %q", p.stderr.String())
 	}
 	wantNoSecret(t, p)

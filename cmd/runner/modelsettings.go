@@ -16,44 +16,44 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// modelSettings say which models there are and how they are asked.
+// modelSettings select models and configure how they are called.
 type modelSettings struct {
 	Model           string   `brief:"" help:"Use this model: provider/id, alias, bus/ID, rehearsal or scripted."`
-	Fallbacks       []string `brief:"" help:"Ask these models in order when the model fails for good."`
-	SummaryModel    string   `help:"Have this model write the summaries of long contexts; that of the run unless given."`
-	Thinking        string   `default:"off" brief:"" help:"Think off, minimal, low, medium, high or xhigh."`
-	Script          string   `placeholder:"FILE" help:"Play this file as the model scripted."`
-	ThinkingBudgets []string `help:"Give thinking so many tokens by level, such as low=2048,high=16384."`
-	Temperature     string   `placeholder:"N" help:"Set the temperature of replies, 0 to 2 (default the model's)."`
-	MaxOutput       int      `help:"Limit the tokens of a reply; 0 for the model's usual limit."`
-	CacheRetention  string   `default:"short" help:"Have vendors keep a conversation's beginning none, short or long."`
-	Models          string   `placeholder:"FILE" help:"Merge the models of a file over the built-in catalogue."`
-	APIKey          []string `name:"api-key" secret:"" help:"Use keys as openai=KEY; rather give LOOPBUS_API_KEY."`
-	Keys            string   `placeholder:"FILE" help:"Read API keys from a JSON file of provider and key."`
-	KeyCommand      string   `placeholder:"PROGRAM" help:"Run this with a provider's name to get its API key."`
-	KeyService      bool     `help:"Ask the key service on the bus for API keys first."`
-	ServeModels     bool     `help:"Answer the model calls of other runners (bus/ID) with this one's keys."`
-	Concurrency     int      `name:"provider-concurrency" help:"Limit the requests at once to a provider; 0 for none."`
-	PerMinute       int      `name:"provider-rpm" help:"Limit the requests a minute to a provider; 0 for none."`
+	Fallbacks       []string `brief:"" help:"Try these models in order if the model keeps failing."`
+	SummaryModel    string   `help:"Summarize long contexts with this model (default the run's model)."`
+	Thinking        string   `default:"off" brief:"" help:"Set thinking to off, minimal, low, medium, high or xhigh."`
+	Script          string   `placeholder:"FILE" help:"Play this file as the model named scripted."`
+	ThinkingBudgets []string `help:"Set thinking tokens by level, such as low=2048,high=16384."`
+	Temperature     string   `placeholder:"N" help:"Set the temperature, 0 to 2 (default the model's)."`
+	MaxOutput       int      `help:"Limit the tokens of a reply; 0 for the model's own limit."`
+	CacheRetention  string   `default:"short" help:"Set how long vendors cache prompts: none, short or long."`
+	Models          string   `placeholder:"FILE" help:"Add the models of this file to the built-in catalogue."`
+	APIKey          []string `name:"api-key" secret:"" help:"Use these API keys, as openai=KEY; prefer LOOPBUS_API_KEY."`
+	Keys            string   `placeholder:"FILE" help:"Read API keys from a JSON file of providers and keys."`
+	KeyCommand      string   `placeholder:"PROGRAM" help:"Run this program with a provider's name to get its API key."`
+	KeyService      bool     `help:"Request API keys from the key service on the bus first."`
+	ServeModels     bool     `help:"Serve model calls of other runners (bus/ID) with this runner's keys."`
+	Concurrency     int      `name:"provider-concurrency" help:"Limit concurrent requests to a provider; 0 for no limit."`
+	PerMinute       int      `name:"provider-rpm" help:"Limit requests per minute to a provider; 0 for no limit."`
 
-	played          *scripted.Model // the script, once it has been read
+	played          *scripted.Model // the script, once loaded
 	catalogue       *catalogue.Catalogue
-	fixed           keys.Fixed // of the flag
+	fixed           keys.Fixed // keys of --api-key
 	keys            keys.Chain
 	keysOfFile      *keys.File
-	degrees         *float64 // temperature, once it has been read
+	degrees         *float64 // temperature, once parsed
 	budgets         map[schemas.ThinkingLevel]int64
 	chosen          schemas.ModelRef
 	chosenFallbacks []schemas.ModelRef
 	chosenSummary   *schemas.ModelRef
 	getenv          func(string) string
-	chosenBecause   string // where nobody asked for a model
+	chosenBecause   string // explains the model if none was requested
 }
 
-// Check reads the files, and finds the models that are asked for.
+// Check loads the files and resolves the requested models.
 func (m *modelSettings) Check(c *cli.Call) []error { return m.resolve(c.IO.Getenv) }
 
-// resolve reads the files, and finds the models that are asked for.
+// resolve loads the files and resolves the requested models.
 func (m *modelSettings) resolve(getenv func(string) string) (errs []error) {
 	fail := func(flag string, err error) {
 		if err != nil {
@@ -93,7 +93,7 @@ func (m *modelSettings) resolve(getenv func(string) string) (errs []error) {
 	return errs
 }
 
-// find resolves a model's name; without one it is that of the first provider with a key.
+// find resolves the name of a model. An empty name selects the default model of the first provider with a key.
 func (m *modelSettings) find(name string) (schemas.ModelRef, error) {
 	switch name {
 	case "":
@@ -125,11 +125,11 @@ func (m *modelSettings) byKeys() schemas.ModelRef {
 		}
 	}
 	m.chosenBecause = "No API key in the environment (" + m.keyVariables() + "): using the model rehearsal, which needs " +
-		"none and answers by rule."
+		"no key and answers by fixed rules. Set one of these variables, or choose a model with --model."
 	return local(modelRehearsal)
 }
 
-// keyVariables names the variables that would have made a vendor's model the default.
+// keyVariables lists the variables with which a vendor's model would be the default.
 func (m *modelSettings) keyVariables() string {
 	var names []string
 	for _, d := range m.catalogue.Defaults() {
@@ -139,8 +139,8 @@ func (m *modelSettings) keyVariables() string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// lacksKey names the variable that a model's provider takes its key from, where no key is to be had for it: "" where
-// there is one, or where only a program or the key service can tell.
+// lacksKey returns the name of the variable for the API key of a model's provider if no key is configured. It returns
+// "" if there is a key, or if only the key command or the key service can tell.
 func (m *modelSettings) lacksKey(ref schemas.ModelRef) string {
 	variables := providers.KeyVariables(ref.Provider)
 	if m.KeyService || m.KeyCommand != "" || len(variables) == 0 || m.hasKey(ref.Provider) {
@@ -149,13 +149,13 @@ func (m *modelSettings) lacksKey(ref schemas.ModelRef) string {
 	return variables[0]
 }
 
-// readKeys reads the keys of the flag. An error does not say what is in it.
+// readKeys parses --api-key. Its errors contain no part of a key.
 func (m *modelSettings) readKeys() error {
 	m.fixed = keys.Fixed{}
 	for i, pair := range m.APIKey {
 		provider, key, ok := strings.Cut(pair, "=")
 		if !ok || provider == "" || key == "" || strings.ContainsAny(provider+key, " \t\r\n") {
-			return fmt.Errorf("number %d is not a provider and its key, such as openai=KEY", i+1)
+			return fmt.Errorf("item %d is not of the form PROVIDER=KEY, such as openai=KEY", i+1)
 		}
 		m.fixed[provider] = key
 	}
@@ -183,7 +183,7 @@ func (m *modelSettings) readTemperature() error {
 	}
 	t, err := strconv.ParseFloat(m.Temperature, 64)
 	if err != nil || t < 0 || t > 2 {
-		return fmt.Errorf("%q is not a number from 0 to 2", m.Temperature)
+		return fmt.Errorf("%q is not a number between 0 and 2", m.Temperature)
 	}
 	m.degrees = &t
 	return nil
@@ -194,7 +194,7 @@ func (m *modelSettings) readBudgets() error {
 		level, tokens, _ := strings.Cut(pair, "=")
 		n, err := strconv.ParseInt(tokens, 10, 64)
 		if err != nil || n < 0 || !slices.Contains([]string{"minimal", "low", "medium", "high", "xhigh"}, level) {
-			return fmt.Errorf("%q is not a level and its tokens, such as high=16384", pair)
+			return fmt.Errorf("%q is not of the form LEVEL=TOKENS, such as high=16384", pair)
 		}
 		if m.budgets == nil {
 			m.budgets = map[schemas.ThinkingLevel]int64{}
@@ -209,7 +209,7 @@ func (m *modelSettings) readScript() (errs []error) {
 		errs = append(errs, errors.New("--model scripted: needs --script FILE"))
 	}
 	if m.Script != "" && m.Model != modelScripted && !m.ServeModels {
-		errs = append(errs, errors.New("--script: goes with --model scripted or --serve-models"))
+		errs = append(errs, errors.New("--script: needs --model scripted or --serve-models"))
 	}
 	if m.Script == "" {
 		return errs

@@ -17,10 +17,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// errUnusual ends the program after a run that ended, but not of its own accord; it has been shown.
+// errUnusual ends the program with status 1 after a run that was refused or ended abnormally, which was printed
+// already.
 var errUnusual = cli.StatusError{Status: cli.StatusBad}
 
-// runPrompt is the one-shot form: everything embedded, or, with --nats, a client of the runners there.
+// runPrompt executes `runner run`: with an embedded server and runner or, with --nats, as a client.
 func runPrompt(ctx context.Context, call *cli.Call, o *options, once *onceSettings) error {
 	if err := once.read(call.IO.Stdin); err != nil {
 		return err
@@ -34,7 +35,7 @@ func runPrompt(ctx context.Context, call *cli.Call, o *options, once *onceSettin
 	return runEmbedded(ctx, call, o, once)
 }
 
-// runEmbedded starts a runner with a server of its own and sends it the prompt as any client would.
+// runEmbedded starts a runner with an embedded server and sends it the prompt as any client would.
 func runEmbedded(ctx context.Context, call *cli.Call, o *options, once *onceSettings) error {
 	return withRunner(ctx, call, o, once.Session, func(ended context.Context, c *client.Client) error {
 		shot, err := newOneShot(c, call.IO, once)
@@ -46,7 +47,8 @@ func runEmbedded(ctx context.Context, call *cli.Call, o *options, once *onceSett
 	})
 }
 
-// withRunner starts a runner with a server of its own, has use be a client of it for a session, and stops it.
+// withRunner starts a runner with an embedded server, calls use with a client of it, and stops the runner when use
+// returns.
 func withRunner(ctx context.Context, call *cli.Call, o *options, session string,
 	use func(context.Context, *client.Client) error,
 ) error {
@@ -80,17 +82,18 @@ func withRunner(ctx context.Context, call *cli.Call, o *options, session string,
 	return errors.Join(outcome, err)
 }
 
-// interrupted says what becomes of a run whose runner was asked to stop.
+// interrupted returns an error that explains what happens to the run of a session after an interrupt.
 func (s *service) interrupted(ctx context.Context, session string) error {
-	text := fmt.Sprintf("%s; the run of session %s stops here and is gone", context.Cause(ctx), session)
+	text := fmt.Sprintf("%s; the run of session %s was stopped and is lost: without --store nothing is kept",
+		context.Cause(ctx), session)
 	if s.o.Server.Store != "" {
-		text = fmt.Sprintf("%s; the run of session %s goes on when a runner with --store %s is started",
+		text = fmt.Sprintf("%s; the run of session %s continues when a runner is started with --store %s",
 			context.Cause(ctx), session, s.o.Server.Store)
 	}
 	return withStatus(ctx, errors.New(text))
 }
 
-// withStatus gives an error the exit status of the signal that ended ctx.
+// withStatus wraps an error with the exit status of the signal that ended ctx.
 func withStatus(ctx context.Context, err error) error {
 	var signal signals.Received
 	if errors.As(context.Cause(ctx), &signal) {
@@ -99,7 +102,7 @@ func withStatus(ctx context.Context, err error) error {
 	return err
 }
 
-// oneShot sends a prompt and shows its run.
+// oneShot sends a prompt and prints its run.
 type oneShot struct {
 	session  *client.Session
 	prompt   schemas.Input
@@ -107,7 +110,7 @@ type oneShot struct {
 	terminal *view.Terminal // nil with --json
 	approver *approver
 
-	mu sync.Mutex // for what is shown: the goroutine that answers approvals prints, too
+	mu sync.Mutex // guards output: the goroutine that reads approvals prints too
 }
 
 func newOneShot(c *client.Client, io *cli.IO, once *onceSettings) (*oneShot, error) {
@@ -126,7 +129,8 @@ func newOneShot(c *client.Client, io *cli.IO, once *onceSettings) (*oneShot, err
 	return s, nil
 }
 
-// say is how lines of the program's own are shown: among the output for a person, else on stderr.
+// say returns a function that prints a line of the program itself: between the output for a person, or to stderr with
+// --json.
 func (s *oneShot) say(stderr io.Writer) func(string) {
 	return func(text string) {
 		s.mu.Lock()
@@ -135,11 +139,11 @@ func (s *oneShot) say(stderr io.Writer) func(string) {
 			s.terminal.Say(text)
 			return
 		}
-		fmt.Fprintln(stderr, cli.Visible(text))
+		fmt.Fprintln(stderr, cli.OneLine(text))
 	}
 }
 
-// run sends the prompt and shows the run to its end.
+// run sends the prompt and prints the run until it ends.
 func (s *oneShot) run(ctx context.Context) error {
 	run, err := s.session.Prompt(ctx, s.prompt)
 	if err != nil {
@@ -158,7 +162,7 @@ func (s *oneShot) follow(ctx context.Context, run *client.Run) error {
 		var rejected *client.RejectedError
 		switch {
 		case errors.As(err, &rejected):
-			return errUnusual // its event has been shown
+			return errUnusual // its event was printed
 		case err != nil && context.Cause(ctx) != nil:
 			return context.Cause(ctx)
 		case err != nil:
@@ -183,7 +187,7 @@ func (s *oneShot) follow(ctx context.Context, run *client.Run) error {
 	return nil
 }
 
-// look says which calls wait for a worker.
+// look prints which calls wait for a worker.
 func (s *oneShot) look(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
@@ -131,8 +132,11 @@ func TestOneShotIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.runner("r1", "["+stuck+"]")
 	for range loop.MaxQueued {
-		w.prompt("s1")
+		if _, err := w.conn.JetStream().PublishAsync("agent.cmd.s1.prompt", []byte("go")); err != nil {
+			t.Fatal(err)
+		}
 	}
+	bustest.Within(t, w.conn.JetStream().PublishAsyncComplete())
 	w.until("s1", 1, schemas.EventMessageStart)
 	w.prompt("s1") // the first has begun the run, and waits no more
 	p := start(t, nil, "run", "one too many", "--nats", w.url, "--session", "s1").wantExit(1)

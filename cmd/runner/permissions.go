@@ -12,52 +12,53 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Forms of a configuration.
+// Output forms of the configuration.
 const (
-	formAccounts = "accounts" // an account for each user, for a server's configuration
-	formUsers    = "users"    // users of one account, for the same
-	formClaims   = "claims"   // of a JWT
-	formNSC      = "nsc"      // a command of nsc
+	formAccounts = "accounts" // server configuration with an account for each user
+	formUsers    = "users"    // server configuration with users of one account
+	formClaims   = "claims"   // claims of a user JWT
+	formNSC      = "nsc"      // an nsc command
 )
 
 // permissionsCommand is `runner permissions`.
 type permissionsCommand struct {
 	Config   cli.Config `embed:""`
 	Names    []string   `arg:"" optional:"" name:"role" placeholder:"ROLE" help:"The roles of the user."`
-	User     string     `group:"server" brief:"" placeholder:"NAME" help:"Name the user, and its inbox _INBOX_NAME."`
+	User     string     `group:"server" brief:"" placeholder:"NAME" help:"Set the user's name; its inbox is _INBOX_NAME."`
 	NKey     string     `name:"public-nkey" placeholder:"KEY" help:"Identify the user by this public nkey."`
-	Session  string     `group:"sessions" brief:"" help:"Allow this session, to roles that are for one."`
-	Queue    string     `brief:"" placeholder:"TOOL" help:"Allow the calls of this tool or queue, to the role worker."`
-	WorkerID string     `placeholder:"ID" help:"Allow the announcements of this worker, to the role worker."`
-	HookName string     `placeholder:"HOOK.SERVICE" help:"Allow to decide at this hook, to the role hook."`
-	Answers  []string   `placeholder:"USER,…" help:"Allow to answer these users, to model_server and runner_replies."`
-	Form     string     `default:"accounts" brief:"" help:"Write accounts or users for a server, claims of a JWT, or nsc."`
-	Trusted  bool       `brief:"" help:"Trust the user with every stream: users, claims and nsc have roles that need it."`
+	Session  string     `group:"sessions" brief:"" help:"Restrict roles for one session to this session."`
+	Queue    string     `brief:"" placeholder:"TOOL" help:"Allow the role worker the calls of this tool or queue."`
+	WorkerID string     `placeholder:"ID" help:"Allow the role worker to announce tools with this worker id."`
+	HookName string     `placeholder:"HOOK.SERVICE" help:"Allow the role hook to serve this hook."`
+	Answers  []string   `placeholder:"USER,…" help:"Allow model_server and runner_replies to answer these users."`
+	Form     string     `default:"accounts" brief:"" help:"Print accounts or users of a server, claims of a JWT, or nsc."`
+	Trusted  bool       `brief:"" help:"Accept that roles in users, claims and nsc allow deleting streams."`
 	Prefix   string     `group:"server" default:"agent" help:"Begin every subject with this token."`
 
 	subjects schemas.Subjects
 }
 
-// Check validates the names before anything is written.
+// Check validates everything before Run prints anything.
 func (c *permissionsCommand) Check(*cli.Call) (errs []error) {
 	var names []string
 	for _, r := range permissions.Roles() {
 		names = append(names, string(r.Name))
 	}
 	if len(c.Names) == 0 {
-		errs = append(errs, fmt.Errorf("no role: runner permissions ROLE… --user NAME, of %s", strings.Join(names, ", ")))
+		errs = append(errs, fmt.Errorf("no role given: use runner permissions ROLE… --user NAME\nroles: %s",
+			strings.Join(names, ", ")))
 	}
 	for _, name := range c.Names {
 		if !slices.Contains(names, name) {
-			errs = append(errs, fmt.Errorf("there is no role %q%s", name, cli.Suggest(name, names)))
+			errs = append(errs, fmt.Errorf("unknown role %q%s", name, cli.Suggest(name, names)))
 		}
 	}
 	if forms := []string{formAccounts, formUsers, formClaims, formNSC}; !slices.Contains(forms, c.Form) {
-		errs = append(errs, fmt.Errorf("--form: there is no %q, only %s%s", c.Form, strings.Join(forms, ", "),
+		errs = append(errs, fmt.Errorf("--form: %q is not one of %s%s", c.Form, strings.Join(forms, ", "),
 			cli.Suggest(c.Form, forms)))
 	}
 	if c.User == "" {
-		errs = append(errs, errors.New("--user: who has the roles?"))
+		errs = append(errs, errors.New("--user: a user name is needed"))
 	}
 	var err error
 	if c.subjects, err = schemas.NewSubjects(c.Prefix); err != nil {
@@ -75,19 +76,20 @@ func (c *permissionsCommand) Check(*cli.Call) (errs []error) {
 	return errs
 }
 
-// checkTrust refuses what an account cannot do, and to give somebody every stream by the way.
+// checkTrust returns an error if the form cannot express the roles safely: without --trusted, no user gets a way to
+// delete streams.
 func (c *permissionsCommand) checkTrust() error {
 	u := c.user()
 	if c.Form == formAccounts {
 		if _, err := c.accounts(u); err != nil {
-			return fmt.Errorf("%w: --form users, claims or nsc write one", err)
+			return fmt.Errorf("%w: use --form users, claims or nsc for this role", err)
 		}
 		return nil
 	}
 	if names := u.Trusted(); len(names) > 0 && !c.Trusted {
-		return fmt.Errorf("--form %s: in the account of the streams the user can delete every stream, as %v: permissions do "+
-			"not cover replies (docs/security.md#replies); give an account of its own to whoever is not to "+
-			"(--form accounts, where the roles allow it), or trust the user (--trusted)", c.Form, names)
+		return fmt.Errorf("--form %s: in the account of the streams, a user with %v can delete every stream, because "+
+			"permissions do not cover replies (docs/security.md#replies); put the user into an account of its own "+
+			"(--form accounts, if the roles allow it), or accept this with --trusted", c.Form, names)
 	}
 	return nil
 }
@@ -105,7 +107,7 @@ func (c *permissionsCommand) user() permissions.User {
 	return u
 }
 
-// Run writes the configuration. It connects to nothing.
+// Run prints the configuration. It connects to nothing.
 func (c *permissionsCommand) Run(_ context.Context, io *cli.IO) (err error) {
 	var text string
 	u := c.user()

@@ -57,10 +57,10 @@ func TestPermissionsCommandLine(t *testing.T) {
 		"sender --user ann --session s1 --form x": "--form",
 		"sender --user a.b --session s1":          `"a.b"`,
 		"worker --user ann":                       "tool",
-		"viewer --user ann --session s1":          "account of the streams: --form users",
+		"viewer --user ann --session s1":          "account of the streams: use --form users",
 
-		"viewer --user ann --session s1 --form users":        "every stream, as [viewer]",
-		"sender live_viewer --user a --session s --form nsc": "every stream, as [live_viewer]",
+		"viewer --user ann --session s1 --form users":        "a user with [viewer] can delete every stream",
+		"sender live_viewer --user a --session s --form nsc": "a user with [live_viewer] can delete every stream",
 		"live_viewer --user ann --session s1 --form claims":  "--trusted",
 	} {
 		_, err := permissionsOf(t, strings.Fields(args)...)

@@ -15,13 +15,13 @@ import (
 	"github.com/loopbus/loopbus/tools/extension"
 )
 
-// policy is what bounds sessions in addition to budgets: who is asked, and which tools there are.
+// policy decides, besides budgets, what sessions may do: which services are asked, and which tools there are.
 type policy struct {
-	Hook            []string      `help:"Ask services in this order, such as beforeToolCall.policy=2s."`
-	Approve         []string      `brief:"" help:"Ask for approval of calls of these tools, * for all."`
-	ApprovalTimeout time.Duration `help:"Deny a call that nobody has approved after this long; 0 never."`
-	Scopes          []string      `help:"Grant sessions without a profile these scopes, * for all."`
-	ExtensionTools  []string      `default:"${extensions}" help:"Let models act on their session with these tools."`
+	Hook            []string      `help:"Ask these hook services in order, such as beforeToolCall.policy=2s."`
+	Approve         []string      `brief:"" help:"Require approval for calls of these tools; * for all."`
+	ApprovalTimeout time.Duration `help:"Deny a call that nobody has approved for this long; 0 never."`
+	Scopes          []string      `help:"Grant these scopes to sessions without a profile; * for all."`
+	ExtensionTools  []string      `default:"${extensions}" help:"Offer models these tools that act on their own session."`
 
 	hookRefs []schemas.HookRef
 }
@@ -37,7 +37,7 @@ func (p *policy) Check(*cli.Call) (errs []error) {
 	}
 	for _, name := range p.ExtensionTools {
 		if !slices.Contains(schemas.ExtensionTools(), name) {
-			errs = append(errs, fmt.Errorf("--extension-tools: %q is none of %s", name,
+			errs = append(errs, fmt.Errorf("--extension-tools: unknown tool %q; there are %s", name,
 				strings.Join(schemas.ExtensionTools(), ", ")))
 		}
 	}
@@ -48,12 +48,12 @@ func (p *policy) approval() schemas.ApprovalPolicy {
 	return schemas.ApprovalPolicy{Tools: p.Approve, TimeoutMs: p.ApprovalTimeout.Milliseconds()}
 }
 
-// tools is what sessions' tools are put together by where their profile says nothing.
+// tools returns the tool policy of sessions whose profile sets none.
 func (p *policy) tools(limit time.Duration) schemas.ToolPolicy {
 	return schemas.ToolPolicy{Extensions: p.ExtensionTools, Scopes: p.Scopes, TimeoutMs: limit.Milliseconds()}
 }
 
-// served are the runner's own tools that are announced and served as others are.
+// served lists the extension tools that the runner serves like a worker; the tool agent is executed by the driver.
 func (p *policy) served() []string {
 	return slices.DeleteFunc(slices.Clone(p.ExtensionTools), func(name string) bool { return name == schemas.ToolAgent })
 }

@@ -14,30 +14,29 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// clientSettings are those that a client of the runners can do something with: how it connects, what it shows, and
-// what commands set for a session.
+// clientSettings are the settings that apply to a client of the runners: how it connects, what it prints, and what it
+// sets for a session by commands.
 var clientSettings = []string{
 	"nats", "context", "creds", "nkey", "user", "password", "token", "tls-ca", "tls-cert", "tls-key", "prefix",
 	"inbox-prefix", "config", "prompt", "attach", "session", "json", "abort-on-exit", "log-level", "log-json",
 	"model", "models", "fallbacks", "thinking", "profile", "system-prompt", "workspace",
 }
 
-// checkOnce refuses, with --nats, flags that are the runners' business: a prompt's session is driven by them, with
-// their settings.
+// checkOnce refuses flags that configure a runner if --nats is given: then other runners drive the session.
 func checkOnce(call *cli.Call, o *options) (errs []error) {
 	if o.Server.embedded() {
 		return nil
 	}
 	for _, name := range call.Settings() {
 		if call.ByFlag(name) && !slices.Contains(clientSettings, name) {
-			errs = append(errs, fmt.Errorf("--%s: is for the runners at --nats to decide: with --nats a prompt is sent to "+
-				"them, and this process drives nothing", name))
+			errs = append(errs, fmt.Errorf("--%s: is for the runners at --nats to decide: with --nats this process only "+
+				"sends the prompt; set it where the runners are started", name))
 		}
 	}
 	return errs
 }
 
-// unused are the settings of the environment and the file that a client can do nothing with.
+// unused lists the settings of the environment and the file that do not apply to a client.
 func unused(call *cli.Call) (names []string) {
 	for _, name := range call.Settings() {
 		if call.Given(name) && !slices.Contains(clientSettings, name) {
@@ -47,10 +46,10 @@ func unused(call *cli.Call) (names []string) {
 	return names
 }
 
-// runRemote has the runners at --nats do it: it is a client and nothing else.
+// runRemote sends the prompt to the runners at --nats.
 func runRemote(ctx context.Context, call *cli.Call, o *options, once *onceSettings) error {
 	if names := unused(call); len(names) > 0 {
-		fmt.Fprintf(call.IO.Stderr, "not used, because the runners at --nats have their own: %s\n", strings.Join(names, ", "))
+		fmt.Fprintf(call.IO.Stderr, "ignored, because the runners at --nats decide: %s\n", strings.Join(names, ", "))
 	}
 	c, err := o.Server.Client(ctx, "loopbus runner run", o.Observe.Logger(call.IO))
 	if err != nil {
@@ -71,11 +70,11 @@ func runRemote(ctx context.Context, call *cli.Call, o *options, once *onceSettin
 	if once.AbortOnExit {
 		return withStatus(ctx, shot.abort(ctx))
 	}
-	return withStatus(ctx, fmt.Errorf("%s; the run of session %s goes on. To watch it: replay show %s --follow --nats %s",
-		context.Cause(ctx), once.Session, once.Session, dial.Connected(c.NATS())))
+	const text = "%s; the run of session %s continues. To follow it: replay show %s --follow --nats %s"
+	return withStatus(ctx, fmt.Errorf(text, context.Cause(ctx), once.Session, once.Session, dial.Connected(c.NATS())))
 }
 
-// setSession sends the commands that the settings ask for, each once its predecessor has taken effect.
+// setSession sends the commands for the settings that were given, each after the previous one has taken effect.
 func setSession(ctx context.Context, s *client.Session, call *cli.Call, o *options) error {
 	var commands []schemas.CommandData
 	add := func(name string, data schemas.CommandData) {
@@ -86,7 +85,7 @@ func setSession(ctx context.Context, s *client.Session, call *cli.Call, o *optio
 	add("profile", &schemas.SetProfile{Profile: o.Sessions.Profile})
 	if call.Given("model") || call.Given("fallbacks") {
 		if !call.Given("model") {
-			return cli.UsageError{Err: errors.New("--fallbacks: with --nats it goes with --model")}
+			return cli.UsageError{Err: errors.New("--fallbacks: needs --model when used with --nats")}
 		}
 		add("model", &schemas.SetModel{Model: o.Models.chosen, Fallbacks: o.Models.chosenFallbacks})
 	}
@@ -101,10 +100,10 @@ func setSession(ctx context.Context, s *client.Session, call *cli.Call, o *optio
 	return nil
 }
 
-// abortTimeout is how long the run may take to end after it was aborted.
+// abortTimeout limits how long an aborted run may take to end.
 const abortTimeout = 15 * time.Second
 
-// abort ends the run because its client was asked to stop, and says what came of it.
+// abort aborts the run after an interrupt. It always returns an error, which tells the outcome.
 func (s *oneShot) abort(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)

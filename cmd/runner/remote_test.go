@@ -54,7 +54,7 @@ func TestOneShotWithNATSRefusesWhatRunnersDecide(t *testing.T) {
 		}
 	}
 	p := start(t, []string{"LOOPBUS_MAX_TURNS=3"}, "--nats", "nats://127.0.0.1:1", "--prompt", "go").wantExit(1)
-	if got := p.stderr.String(); !strings.Contains(got, "not used, because the runners at --nats have their own: "+
+	if got := p.stderr.String(); !strings.Contains(got, "ignored, because the runners at --nats decide: "+
 		"LOOPBUS_MAX_TURNS\n") || !strings.Contains(got, "127.0.0.1:1: connect: connection refused") {
 		t.Errorf("stderr has %q", got)
 	}
@@ -68,7 +68,7 @@ func TestInterruptedClientLeavesTheRun(t *testing.T) {
 	eventually(t, "the reply is streamed", func() bool { return strings.Contains(p.stdout.String(), "half") })
 	p.signal(os.Interrupt)
 	p.wantExit(130)
-	if got := p.stderr.String(); !strings.Contains(got, "the run of session s1 goes on") ||
+	if got := p.stderr.String(); !strings.Contains(got, "the run of session s1 continues") ||
 		!strings.Contains(got, "replay show s1 --follow --nats "+w.url) {
 		t.Errorf("stderr has %q", got)
 	}
@@ -116,6 +116,9 @@ func TestApprovalsInTheOneShot(t *testing.T) {
 	})
 	_, rest, _ := strings.Cut(p.stdout.String(), "nats pub agent.cmd.s1.approve '")
 	answer, _, _ := strings.Cut(rest, "'")
+	if !strings.Contains(answer, `","digest":"sha256:`) {
+		t.Errorf("the answer that it says is %s", answer)
+	}
 	command(t, w.conn.NATS(), "agent.cmd.s1.approve", answer)
 	p.wantExit(0)
 	if got := p.stdout.String(); !strings.Contains(got, ": approved") || !strings.Contains(got, "| approved\n") {
@@ -142,7 +145,7 @@ func TestRunnersWithOtherSettings(t *testing.T) {
 	common := []string{"--nats", w.url, "--model", "rehearsal", "--http", "127.0.0.1:0", "--log-json"}
 	one := start(t, nil, append(common, "--id", "r1", "--approve", "bash")...).ready()
 	two := start(t, nil, append(common, "--id", "r2")...).ready()
-	const says = "another runner has other settings: sessions behave as the runner that drives them says"
+	const says = "another runner has different settings, sessions behave as the runner that drives them is configured"
 	if got := one.logged(says, "runner"); got != "r2" {
 		t.Errorf("r1 warns of %s", got)
 	}
@@ -154,7 +157,7 @@ func TestRunnersWithOtherSettings(t *testing.T) {
 		t.Errorf("the list is %s, %v", out, err)
 	}
 	strict := start(t, nil, append(common, "--id", "r3", "--strict-fleet", "--approve", "bash")...).wantExit(1)
-	if got := strict.stderr.String(); !strings.Contains(got, "--strict-fleet: runner r2 has other settings") {
+	if got := strict.stderr.String(); !strings.Contains(got, "--strict-fleet: runner r2 has different settings") {
 		t.Errorf("stderr has %q", got)
 	}
 	two.signal(os.Interrupt)

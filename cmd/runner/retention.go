@@ -11,19 +11,19 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// retentionSettings say which sessions are deleted. They are the runner's and no profile's: who may write a profile may
-// not thereby delete sessions.
+// retentionSettings select sessions to delete. They belong to the runner and not to profiles: a user who may write a
+// profile must not thereby be able to delete sessions.
 type retentionSettings struct {
-	RetainAge  []string `help:"Delete sessions at rest for longer: TIME for all, PROFILE=TIME; 0 keeps."`
-	RetainSize []string `help:"Delete the oldest of a profile beyond: SIZE for all others, PROFILE=SIZE."`
+	RetainAge  []string `help:"Delete sessions idle for longer than TIME, or PROFILE=TIME; 0 keeps all."`
+	RetainSize []string `help:"Delete a profile's oldest sessions beyond SIZE, or PROFILE=SIZE; 0 keeps all."`
 
 	rules map[string]retention.Rule
 }
 
-// minRetention keeps a slip of the keyboard from deleting everything.
+// minRetention prevents a typing error from deleting everything.
 const minRetention = time.Minute
 
-// Check reads the rules.
+// Check parses the rules.
 func (o *retentionSettings) Check(*cli.Call) (errs []error) {
 	o.rules = map[string]retention.Rule{}
 	ages, sizes := map[string]bool{}, map[string]bool{}
@@ -34,7 +34,7 @@ func (o *retentionSettings) Check(*cli.Call) (errs []error) {
 			age, err = 0, nil
 		}
 		if err != nil || age != 0 && age < minRetention {
-			errs = append(errs, fmt.Errorf("--retain-age: %q is not a duration of a minute at least, such as 720h", text))
+			errs = append(errs, fmt.Errorf("--retain-age: %q is not a duration of at least one minute, such as 720h", text))
 		}
 		errs = append(errs, onlyOnce("--retain-age", profile, ages))
 		rule := o.rules[profile]
@@ -56,7 +56,7 @@ func (o *retentionSettings) Check(*cli.Call) (errs []error) {
 	return errs
 }
 
-// inherit gives profiles that set one half of a rule the other half of all.
+// inherit completes the rules of profiles that set only an age or only a size, with the value for all profiles.
 func (o *retentionSettings) inherit(ages, sizes map[string]bool) {
 	for profile, rule := range o.rules {
 		if !ages[profile] {
@@ -69,7 +69,7 @@ func (o *retentionSettings) inherit(ages, sizes map[string]bool) {
 	}
 }
 
-// ruleOf takes PROFILE=VALUE apart; the profile is "" where there is a value only.
+// ruleOf splits PROFILE=VALUE; profile is "" if there is only a value.
 func ruleOf(text string) (profile, value string) {
 	if profile, value, ok := strings.Cut(text, "="); ok {
 		return profile, value
@@ -79,7 +79,7 @@ func ruleOf(text string) (profile, value string) {
 
 func onlyOnce(flag, profile string, seen map[string]bool) error {
 	if seen[profile] {
-		return fmt.Errorf("%s: two rules for %q", flag, profile)
+		return fmt.Errorf("%s: more than one rule for profile %q", flag, profile)
 	}
 	seen[profile] = true
 	if profile == "" {
@@ -91,7 +91,7 @@ func onlyOnce(flag, profile string, seen map[string]bool) error {
 	return nil
 }
 
-// parseSize reads a number of bytes with a binary unit; 0 is no limit.
+// parseSize parses a number of bytes with a binary unit; 0 means no limit.
 func parseSize(text string) (int64, error) {
 	const mib, gib, tib = 20, 30, 40
 	for unit, shift := range map[string]int{"MiB": mib, "GiB": gib, "TiB": tib} {

@@ -13,14 +13,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// onceSettings are those of the one-shot form.
+// onceSettings are the settings of a single run.
 type onceSettings struct {
-	Prompt  string    `brief:"" help:"Send this prompt and show its run; - reads it from standard input."`
-	Attach  cli.Lines `placeholder:"FILE" help:"Attach an image or a text to the prompt; - reads it from standard input."`
+	Prompt  string    `brief:"" help:"Send this prompt and print its run; - reads it from standard input."`
+	Attach  cli.Lines `placeholder:"FILE" help:"Attach an image or a text file to the prompt; - reads standard input."`
 	Session string    `brief:"" help:"Send the prompt to this session (default a new one)."`
-	JSON    bool      `name:"json" brief:"" help:"Print the run as CloudEvents, one JSON a line."`
+	JSON    bool      `name:"json" brief:"" help:"Print the run as CloudEvents, one JSON object per line."`
 
-	AbortOnExit bool `brief:"" help:"Abort the run when interrupted; with --nats it goes on otherwise."`
+	AbortOnExit bool `brief:"" help:"Abort the run on an interrupt; by default, with --nats, it continues."`
 }
 
 // Check validates the session.
@@ -34,23 +34,23 @@ func (o *onceSettings) Check(c *cli.Call) (errs []error) {
 	case given && strings.TrimSpace(o.Prompt) == "":
 		errs = append(errs, errors.New("--prompt: is empty"))
 	case c.Command == commandDefault && !given && (c.Given("session") || o.JSON):
-		errs = append(errs, errors.New("--session and --json go with --prompt"))
+		errs = append(errs, errors.New("--session and --json: need --prompt"))
 	case c.Command == commandDefault && !given && c.ByFlag("attach"):
-		errs = append(errs, errors.New("--attach goes with --prompt"))
+		errs = append(errs, errors.New("--attach: needs --prompt"))
 	}
 	return errs
 }
 
-// maxPrompt is more than a command may have; the rest of standard input is not read.
+// maxPrompt is larger than the largest command; no more than this is read from standard input.
 const maxPrompt = 4 << 20
 
-// read reads the prompt from standard input where it is to come from there.
+// read reads the prompt from standard input if it is "-".
 func (o *onceSettings) read(stdin io.Reader) error {
 	if o.Prompt != "-" {
 		return nil
 	}
 	if slices.Contains(o.Attach, "-") {
-		return cli.UsageError{Err: errors.New("--attach: standard input is the prompt already")}
+		return cli.UsageError{Err: errors.New("--attach: standard input is already read as the prompt")}
 	}
 	text, err := io.ReadAll(io.LimitReader(stdin, maxPrompt))
 	if err != nil {
@@ -62,7 +62,7 @@ func (o *onceSettings) read(stdin io.Reader) error {
 	return nil
 }
 
-// defaultCommand is what the runner does without a command: it serves, or runs a prompt.
+// defaultCommand runs if no command is given: it serves or, with --prompt, runs a prompt.
 type defaultCommand struct {
 	Once    onceSettings `embed:"" group:"sessions"`
 	Options options      `embed:""`
@@ -70,7 +70,7 @@ type defaultCommand struct {
 	call *cli.Call
 }
 
-// Check keeps what was read, for a prompt.
+// Check keeps the call for a prompt.
 func (c *defaultCommand) Check(call *cli.Call) []error {
 	c.call = call
 	if c.Options.once {
@@ -96,17 +96,17 @@ type runCommand struct {
 	call *cli.Call
 }
 
-// Check wants one prompt.
+// Check requires exactly one prompt.
 func (c *runCommand) Check(call *cli.Call) []error {
 	c.call = call
 	errs := checkOnce(call, &c.Options)
 	switch given := call.Given("prompt"); {
 	case given && c.Text != "" && call.ByFlag("prompt"):
-		errs = append(errs, errors.New("--prompt: there is a prompt behind the command already"))
+		errs = append(errs, errors.New("--prompt: the prompt is already given as an argument"))
 	case c.Text != "":
 		c.Once.Prompt = c.Text
 	case !given:
-		errs = append(errs, errors.New("no prompt: runner run 'PROMPT', or - to read it from standard input"))
+		errs = append(errs, errors.New("no prompt given: use runner run 'PROMPT', or - to read it from standard input"))
 	}
 	return errs
 }

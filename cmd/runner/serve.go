@@ -29,7 +29,7 @@ import (
 
 const connectTimeout = 10 * time.Second
 
-// service is a runner and what the command has started around it.
+// service is a runner together with everything that the command starts around it.
 type service struct {
 	*wiring.Runner
 	o        *options
@@ -37,12 +37,12 @@ type service struct {
 	server   *embedded.Server // nil with --nats
 	registry *prometheus.Registry
 	traces   *observe.Traces
-	out      io.Writer // where links are printed
-	outputs  string    // directory of outputs of commands that are too long to be shown; "" is the default
+	out      io.Writer // where the link to the console is printed
+	outputs  string    // directory for outputs of commands that are too long to be returned; "" is the default
 	closers  []func()
 }
 
-// serve runs until ctx ends and drains.
+// serve runs until ctx ends, then shuts down gracefully.
 func serve(ctx context.Context, o *options, io *cli.IO) error {
 	log := o.Observe.Logger(io)
 	s, err := open(ctx, o, log)
@@ -61,8 +61,8 @@ func serve(ctx context.Context, o *options, io *cli.IO) error {
 		log.Warn("the default model has no API key", "model", o.Models.chosen.String(), "variable", variable)
 	}
 	if durability.PageCache {
-		log.Warn("one machine's page cache may be all there is of what was acknowledged lately: its loss of power loses that",
-			"remedy", "--sync-always for the runner's own server, sync_always in nats-server's configuration, or "+
+		log.Warn("acknowledged messages may exist only in the page cache of one machine: a power failure can lose the latest",
+			"remedy", "--sync-always for the embedded server, sync_always in the configuration of nats-server, or "+
 				"--replicas 3 on a cluster")
 	}
 	return s.run(ctx)
@@ -82,7 +82,7 @@ func (s *service) where() string {
 	return dial.Connected(s.Conn.NATS())
 }
 
-// open starts or reaches the server, makes the streams, and puts the parts together.
+// open starts or connects to the server, creates the streams, and wires the runner.
 func open(ctx context.Context, o *options, log *slog.Logger) (*service, error) {
 	s := &service{o: o, log: log, registry: observe.NewRegistry("runner", version), out: io.Discard}
 	if err := s.open(ctx); err != nil {
@@ -113,7 +113,7 @@ func (s *service) open(ctx context.Context) error {
 	return err
 }
 
-// runner is what the settings make of a runner.
+// runner converts the settings to the options of a runner.
 func (o *options) runner(conn *bus.Conn, tracer driver.Tracer, log *slog.Logger, to prometheus.Registerer,
 ) wiring.Options {
 	model := newModels(o, conn)
@@ -153,7 +153,7 @@ func (s *service) connect(ctx context.Context) (*bus.Conn, error) {
 	return conn, nil
 }
 
-// connectTo connects to the servers that the settings name, or to one of the runner's own.
+// connectTo connects to the servers of the settings, or starts the embedded one.
 func (s *service) connectTo(ctx context.Context, name string) (*bus.Conn, error) {
 	o := &s.o.Server
 	if !o.embedded() {
@@ -173,7 +173,7 @@ func (s *service) connectTo(ctx context.Context, name string) (*bus.Conn, error)
 	return bus.Connect(ctx, bus.ConnOptions{InProcess: s.server, Name: name, Prefix: o.Prefix, Logger: s.log})
 }
 
-// storeDir is the server's directory; without one a temporary one that goes with the process.
+// storeDir returns the directory of the embedded server. Without --store it is temporary and removed on close.
 func (s *service) storeDir() (string, error) {
 	if s.o.Server.Store != "" {
 		return s.o.Server.Store, nil
@@ -181,7 +181,7 @@ func (s *service) storeDir() (string, error) {
 	dir, err := os.MkdirTemp("", "loopbus-")
 	if err == nil {
 		s.closers = append(s.closers, func() { _ = os.RemoveAll(dir) })
-		s.outputs = filepath.Join(dir, "outputs") // beside the store: no tool reads anything in that
+		s.outputs = filepath.Join(dir, "outputs") // not inside the store, where tools may not read
 	}
 	return filepath.Join(dir, "store"), err
 }
@@ -199,7 +199,7 @@ func (o *options) runDefaults() schemas.RunConfig {
 	}
 }
 
-// run serves until ctx ends, with what the settings ask for in addition.
+// run serves until ctx ends, together with the parts that the settings select and those of beside.
 func (s *service) run(ctx context.Context, beside ...func(ctx context.Context) error) error {
 	beside = append(beside, s.announce, memory.Bound)
 	if len(s.o.Tools.Tools) > 0 {
@@ -226,7 +226,7 @@ func (s *service) serveTools(ctx context.Context) error {
 	})
 }
 
-// close undoes what was opened, the last first.
+// close undoes open in reverse order.
 func (s *service) close() {
 	for i := len(s.closers) - 1; i >= 0; i-- {
 		s.closers[i]()

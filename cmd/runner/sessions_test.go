@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -54,4 +56,29 @@ func TestSessionsCommands(t *testing.T) {
 	fails("session exists", "restore", file)
 	does("s1: deleted", "delete", "s1")
 	does("SESSION", "list", "--idle", "1h")
+}
+
+// A group of commands without a command lists those in it, and so does its help.
+func TestSessionsListsItsCommands(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args, want string
+		usage      bool
+	}{
+		{"sessions", "sessions: no command of this group given", true},
+		{"sessions lst", `unknown command "sessions lst", did you mean sessions list?`, true},
+		{"help sessions", "sessions archive SESSION", false},
+	} {
+		var out strings.Builder
+		err := run(t.Context(), strings.Fields(c.args), func(string) string { return "" }, &out, &out)
+		text := out.String()
+		var usage cli.UsageError
+		if errors.As(err, &usage) {
+			text = err.Error()
+		}
+		if errors.As(err, &usage) != c.usage || !strings.Contains(text, c.want) || strings.Contains(text, "\n  serve ") ||
+			!strings.Contains(text, "sessions restore FILE") {
+			t.Errorf("runner %s: %v\n%s", c.args, err, text)
+		}
+	}
 }

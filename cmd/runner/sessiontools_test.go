@@ -57,7 +57,7 @@ func TestSessionToolsAreShown(t *testing.T) {
 		t.Errorf("shown %s, %v", text, err)
 	}
 	if _, err := w.listed("tools", "--session", "s2"); err == nil ||
-		!strings.Contains(err.Error(), "session s2 has had no run") {
+		!strings.Contains(err.Error(), "session s2 has no run yet") {
 		t.Errorf("a session without a run: %v", err)
 	}
 	if _, err := w.listed("tools", "--session", "a.b"); err == nil || !strings.Contains(err.Error(), "--session") {

@@ -32,39 +32,39 @@ type options struct {
 
 	Retention retentionSettings `embed:"" group:"sessions"`
 
-	once bool // it is for one run
+	once bool // for one run only: run, chat, or --prompt
 }
 
-// serverSettings say which NATS server a runner uses, and what a server of its own is like.
+// serverSettings select the NATS server of a runner, and configure the embedded one.
 type serverSettings struct {
 	cli.Connection `embed:""`
 
-	Listen       string        `placeholder:"ADDR" brief:"" help:"Serve NATS there oneself (default 127.0.0.1:4222)."`
-	Store        string        `placeholder:"DIR" brief:"" help:"Keep the own server's data (default loopbus-data)."`
-	SyncAlways   bool          `help:"Have the own server fsync before every acknowledgement."`
-	SyncInterval time.Duration `default:"2m" help:"Have the own server fsync as often, without --sync-always."`
-	Partitions   int           `help:"Divide the inbox of new streams in so many (default 64)."`
-	Replicas     int           `help:"Keep 1, 3 or 5 replicas of the streams (default as they are)."`
-	ID           string        `name:"id" brief:"" help:"Name this runner as no other (default random)."`
-	Takeover     time.Duration `default:"${takeover}" help:"Take a runner for dead this long after its last heartbeat."`
-	StopTimeout  time.Duration `default:"10s" help:"Give running work this long when the runner stops."`
-	StrictFleet  bool          `help:"Refuse to serve beside runners with other settings."`
+	Listen       string        `placeholder:"ADDR" brief:"" help:"Serve embedded NATS here (default 127.0.0.1:4222)."`
+	Store        string        `placeholder:"DIR" brief:"" help:"Keep its data in this directory (default loopbus-data)."`
+	SyncAlways   bool          `help:"Make the embedded server fsync before every acknowledgement."`
+	SyncInterval time.Duration `default:"2m" help:"Make the embedded server fsync at this interval."`
+	Partitions   int           `help:"Create the inbox with this number of partitions (default 64)."`
+	Replicas     int           `help:"Set the replicas of the streams: 1, 3 or 5 (default unchanged)."`
+	ID           string        `name:"id" brief:"" help:"Set the unique name of this runner (default random)."`
+	Takeover     time.Duration `default:"${takeover}" help:"Consider a runner dead this long after its last heartbeat."`
+	StopTimeout  time.Duration `default:"10s" help:"Let running work finish for this long on shutdown."`
+	StrictFleet  bool          `help:"Refuse to start beside runners with other settings."`
 }
 
-// embedded reports whether the runner brings its own server.
+// embedded reports whether the runner starts its own server.
 func (o *serverSettings) embedded() bool { return !o.Connection.Given() }
 
-// Check validates the settings and fills in none.
+// Check validates the settings; it fills in no defaults.
 func (o *serverSettings) Check(c *cli.Call) (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	own := slices.DeleteFunc([]string{"listen", "store", "sync-always", "sync-interval"},
 		func(name string) bool { return !c.Given(name) })
 	if c.Source("nats") == "NATS_URL" && len(own) > 0 {
-		o.NATS = "" // a user who asks for an own server does not mean the other one
+		o.NATS = "" // explicit settings of an embedded server win over NATS_URL
 	}
 	if !o.embedded() && len(own) > 0 {
-		bad("--nats: --listen, --store, --sync-always and --sync-interval are of the runner's own server, which --nats " +
-			"replaces")
+		bad("--nats: cannot be combined with --listen, --store, --sync-always and --sync-interval, which configure the " +
+			"embedded server")
 	}
 	if o.ID != "" {
 		if err := schemas.CheckToken("runner id", o.ID); err != nil {
@@ -72,16 +72,16 @@ func (o *serverSettings) Check(c *cli.Call) (errs []error) {
 		}
 	}
 	if c.Given("partitions") && o.Partitions < 1 || o.Partitions > 1024 {
-		bad("--partitions: %d is not 1 to 1024", o.Partitions)
+		bad("--partitions: %d is not between 1 and 1024", o.Partitions)
 	}
 	if !slices.Contains([]int{0, 1, 3, 5}, o.Replicas) {
 		bad("--replicas: %d is not 1, 3 or 5", o.Replicas)
 	} else if o.embedded() && o.Replicas > 1 {
-		bad("--replicas: %d need a cluster of NATS servers, named by --nats URL,URL,URL; the runner's own server "+
-			"stands alone", o.Replicas)
+		bad("--replicas: %d need a cluster of NATS servers (--nats URL,URL,URL); the embedded server is a single "+
+			"one", o.Replicas)
 	}
 	if o.SyncInterval < time.Second {
-		bad("--sync-interval: %s is less than 1s; to sync before every acknowledgement give --sync-always", o.SyncInterval)
+		bad("--sync-interval: %s is less than 1s; use --sync-always to sync before every acknowledgement", o.SyncInterval)
 	}
 	if err := inbox.CheckTakeover(o.Takeover); err != nil {
 		bad("--takeover: %w", err)
@@ -89,17 +89,17 @@ func (o *serverSettings) Check(c *cli.Call) (errs []error) {
 	return append(errs, cli.CheckAddress("--listen", o.Listen))
 }
 
-// sessionSettings are what sessions are driven with that set nothing themselves, in addition to models and tools.
+// sessionSettings are defaults for sessions that do not set them themselves, besides models and tools.
 type sessionSettings struct {
-	Profile        string        `brief:"" help:"Have sessions follow this profile that follow none."`
+	Profile        string        `brief:"" help:"Use this profile for sessions that follow none."`
 	SystemPrompt   string        `brief:"" help:"Use this system prompt for sessions that set none."`
 	Workspace      string        `brief:"" help:"Use the tools of this workspace for sessions that set none."`
-	UpdateInterval time.Duration `default:"25ms" help:"Join deltas to one message in this time; 0 joins none."`
-	AbortGrace     time.Duration `default:"10s" help:"Give tools this long to stop when a run is aborted."`
-	MaxSessions    int           `default:"${maxSessions}" help:"Work on so many sessions at once; others wait."`
-	NoCompaction   bool          `help:"Sum up the older part of a context only when somebody asks for it."`
-	CompactReserve int           `default:"16384" help:"Keep so many tokens of a model's window free for its reply."`
-	CompactKeep    int           `default:"20000" help:"Keep so many tokens of the newest messages as they are."`
+	UpdateInterval time.Duration `default:"25ms" help:"Join the deltas of this interval in one message; 0 joins none."`
+	AbortGrace     time.Duration `default:"10s" help:"Let tools stop for this long when a run is aborted."`
+	MaxSessions    int           `default:"${maxSessions}" help:"Limit the sessions at work at once; others wait."`
+	NoCompaction   bool          `help:"Summarize long contexts only on the command compact."`
+	CompactReserve int           `default:"16384" help:"Reserve this many tokens of the context window for the reply."`
+	CompactKeep    int           `default:"20000" help:"Keep this many tokens of the newest messages unsummarized."`
 }
 
 // Check validates the names.
@@ -121,18 +121,18 @@ func (o *sessionSettings) Check(*cli.Call) (errs []error) {
 	return errs
 }
 
-// toolSettings are those of the worker inside of the runner, and of the calls that sessions make of any worker.
+// toolSettings configure the worker inside the runner, and the calls that sessions make of any worker.
 type toolSettings struct {
-	Tools       []string      `default:"${tools}" brief:"" help:"Serve these tools; with --nats none unless given."`
-	Root        string        `default:"." placeholder:"DIR" brief:"" help:"Keep the tools to this directory."`
-	NoResources bool          `help:"Do not use context files, skills and prompt templates of the root."`
-	Concurrency int           `default:"8" help:"Execute so many calls of each tool at once."`
-	AckWait     time.Duration `default:"${ackWait}" help:"Miss a worker after this long without heartbeat."`
-	Window      int           `name:"max-calls-in-queue" default:"${window}" help:"Dispatch so many of a tool; 0: all."`
-	Unserved    time.Duration `name:"unserved-after" default:"30s" help:"Fail unserved calls; 0: never."`
-	ToolTimeout time.Duration `help:"Limit calls of tools that set no time limit; 0 for none."`
+	Tools       []string      `default:"${tools}" brief:"" help:"Serve these built-in tools; with --nats none by default."`
+	Root        string        `default:"." placeholder:"DIR" brief:"" help:"Confine the tools to this directory."`
+	NoResources bool          `help:"Ignore context files, skills and prompt templates in the root."`
+	Concurrency int           `default:"8" help:"Execute this many calls of each tool at once."`
+	AckWait     time.Duration `default:"${ackWait}" help:"Consider a worker dead after this long without a heartbeat."`
+	Window      int           `name:"max-calls-in-queue" default:"${window}" help:"Cap calls in flight per tool; 0: off."`
+	Unserved    time.Duration `name:"unserved-after" default:"30s" help:"Fail calls unserved for this long; 0 never."`
+	ToolTimeout time.Duration `help:"Limit calls of tools without a time limit; 0 for no limit."`
 
-	given bool // the tools
+	given bool // --tools was given
 }
 
 // Check validates the settings.
@@ -146,7 +146,7 @@ func (o *toolSettings) Check(c *cli.Call) (errs []error) {
 		bad("--root: %q is not a directory", o.Root)
 	}
 	if o.AckWait < worker.MinAckWait {
-		bad("--ack-wait: %s is less than %s: a busy worker would be taken for a dead one", o.AckWait, worker.MinAckWait)
+		bad("--ack-wait: %s is less than %s; a busy worker would be considered dead", o.AckWait, worker.MinAckWait)
 	}
 	if o.Concurrency < 1 {
 		bad("--concurrency: must be at least 1")
@@ -154,7 +154,7 @@ func (o *toolSettings) Check(c *cli.Call) (errs []error) {
 	return errs
 }
 
-// Check validates what the settings are together, and fills in the defaults that depend on others.
+// Check validates settings against each other, and fills in the defaults that depend on other settings.
 func (o *options) Check(c *cli.Call) []error {
 	o.once = c.Command == commandRun || c.Command == commandChat || c.Command == commandDefault && c.Given("prompt")
 	pick := func(p *string, serving, once string) {
@@ -180,13 +180,14 @@ func (o *options) Check(c *cli.Call) []error {
 		o.Tools.Window = -1 // no limit
 	}
 	if o.Sessions.UpdateInterval == 0 {
-		o.Sessions.UpdateInterval = -1 // each as it comes
+		o.Sessions.UpdateInterval = -1 // publish each delta at once
 	}
 	return nil
 }
 
-// private are the files that the settings name for the runner and not for its tools: with credentials, or with what
-// says whom they are sent to. One more is the file that links with the console's token are printed to, if that is one.
+// private lists files that the tools must not read: those with credentials, and those that decide whom credentials
+// are sent to. Standard output is one of them if it is a file, because the link to the console, with its token, is
+// printed there.
 func (o *options) private() []string {
 	files := append(o.Server.Files(), o.Config.Config, o.Models.Keys, o.Models.Models, os.Stdout.Name())
 	return append(files, strings.Fields(o.Models.KeyCommand)...)

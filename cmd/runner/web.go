@@ -21,13 +21,13 @@ import (
 	"github.com/loopbus/loopbus/console"
 )
 
-// site is what is behind the port of --http besides health and metrics. Nil is nothing.
+// site is what the port of --http serves besides health and metrics. A nil site serves nothing.
 type site struct {
 	site  *web.Site
 	nats  *natsws.Bridge
-	ends  []func() // of the bridges, and of their client
-	token string   // in the link; "" where it was set, and the user knows it
-	page  bool     // there is a console to be opened
+	ends  []func() // stop the bridges and close their client
+	token string   // token for the link; "" if the user set it, or none is needed
+	page  bool     // the console is served
 }
 
 func (d *site) close() {
@@ -40,7 +40,8 @@ func (d *site) close() {
 	}
 }
 
-// openSite decides whether there is a console at an address, and makes it.
+// openSite creates the console and the bridges for the address that the port listens at. It returns nil if neither is
+// to be served, or if the console would be open to others without a token.
 func (s *service) openSite(ctx context.Context, at net.Addr) (*site, error) {
 	tcp, ok := at.(*net.TCPAddr)
 	loopback := ok && tcp.IP.IsLoopback()
@@ -64,16 +65,16 @@ func (s *service) openSite(ctx context.Context, at net.Addr) (*site, error) {
 	if token == "" {
 		if reason := s.exposed(ctx, d.nats, up); reason != "" {
 			if len(s.o.Web.Bridges) > 0 {
-				return nil, fmt.Errorf("--bridge: at %s, which others reach, it needs --http-token", at)
+				return nil, fmt.Errorf("--bridge: other machines can reach %s: set --http-token, or listen on loopback", at)
 			}
-			s.log.Info("no console: others reach this address", "address", at.String(), "reason", reason,
+			s.log.Info("console not served: address is reachable from other machines", "address", at.String(), "reason", reason,
 				"remedy", "--http-token, or --http on loopback behind a proxy")
 			return nil, nil
 		}
 	}
 	o := web.Options{Token: token, Loopback: loopback, Names: s.o.Web.Names, Logger: s.log}
 	if name, err := os.Hostname(); err == nil && !loopback && web.CheckName(name) == nil {
-		o.Names = append(slices.Clip(o.Names), name) // which is in the link
+		o.Names = append(slices.Clip(o.Names), name) // the link contains it
 	}
 	if s.o.Web.Console != "off" {
 		o.Files, d.page = console.Files(), true
@@ -99,7 +100,7 @@ func (s *service) openSite(ctx context.Context, at net.Addr) (*site, error) {
 	return d, nil
 }
 
-// bridgeClient connects the bridges, with the runner's credentials and a connection of their own.
+// bridgeClient connects a client for the bridges, with the runner's credentials and its own connection.
 func (s *service) bridgeClient(ctx context.Context) (*client.Client, error) {
 	const name = "loopbus bridges"
 	if s.server == nil {
@@ -108,27 +109,27 @@ func (s *service) bridgeClient(ctx context.Context) (*client.Client, error) {
 	return client.Connect(s.server.ClientURL(), client.Options{Name: name, Prefix: s.o.Server.Prefix, Logger: s.log})
 }
 
-// exposed says why nobody may be let in without a token where others reach the port, or "".
+// exposed returns why a port that other machines can reach must not be served without a token; "" if it may.
 func (s *service) exposed(ctx context.Context, b *natsws.Bridge, up natsws.Upstream) string {
 	if up.CertFile != "" {
-		return "the runner's certificate would be everybody's"
+		return "every visitor would use the runner's TLS certificate"
 	}
 	asks, err := b.AuthRequired(ctx)
 	switch {
 	case err != nil:
 		return err.Error()
 	case !asks:
-		return "the NATS server asks nobody for credentials, and there is no token"
+		return "the NATS server requires no credentials, and no token is set"
 	case len(s.o.Web.Bridges) > 0:
-		return "bridges have the runner's credentials"
+		return "bridges use the runner's credentials"
 	}
 	return ""
 }
 
-// tokenFile has the token of the links of a runner with a store of its own, so that they outlive it.
+// tokenFile stores the token of the console's link in the store, so that links stay valid across restarts.
 const tokenFile = "http-token"
 
-// linkToken is the token that is part of the printed link.
+// linkToken returns the token that is part of the printed link.
 func (s *service) linkToken() (string, error) {
 	if s.server == nil || s.o.Server.Store == "" {
 		return rand.Text(), nil
@@ -140,23 +141,23 @@ func (s *service) linkToken() (string, error) {
 		return token, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("token of the console: %w", err)
+		return "", fmt.Errorf("console token: %w", err)
 	}
 	token = rand.Text()
 	if err := replace(path, token+"\n"); err != nil {
-		return "", fmt.Errorf("token of the console: %w", err)
+		return "", fmt.Errorf("console token: %w", err)
 	}
 	return token, nil
 }
 
-// ours reports whether a file is one that only this user reads, as the runner makes it. Another one may have been put
-// there before the directory was a store, by somebody who knows what it says.
+// ours reports whether only this user can read a file. A file with wider permissions was not written by the runner:
+// someone who knows its content may have put it there before the store existed.
 func ours(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0)
 }
 
-// replace puts a new file of this user only in the place of what has a name.
+// replace writes a new file that only this user can read, removing what had its name.
 func replace(path, content string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -169,7 +170,7 @@ func replace(path, content string) error {
 	return errors.Join(err, file.Close())
 }
 
-// link is what a person opens.
+// link returns the address to open in a browser.
 func (d *site) link(at net.Addr) string {
 	host, port, err := net.SplitHostPort(at.String())
 	if err != nil {
@@ -188,7 +189,7 @@ func (d *site) link(at net.Addr) string {
 	return link
 }
 
-// consoleConfig tells the console what it cannot find out by NATS.
+// consoleConfig serves what the console cannot learn over NATS.
 func (s *service) consoleConfig() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

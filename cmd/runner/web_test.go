@@ -135,7 +135,8 @@ func TestBeyondLoopback(t *testing.T) {
 	if got := statusOf(t, site(p)+"/config.json"); got != http.StatusNotFound {
 		t.Errorf("without a token: %d", got)
 	}
-	if got := p.logged("no console: others reach this address", "reason"); !strings.Contains(got, "no token") {
+	got := p.logged("console not served: address is reachable from other machines", "reason")
+	if !strings.Contains(got, "no token") {
 		t.Errorf("the reason is %q", got)
 	}
 
@@ -194,5 +195,5 @@ func TestTheDefaultPortIsTaken(t *testing.T) {
 	if a, b := two[0].logged("health and metrics", "address"), two[1].logged("health and metrics", "address"); a == b {
 		t.Errorf("both are at %s", a)
 	}
-	two[1].logged("the default address of --http is taken: a free port is used", "address")
+	two[1].logged("default address of --http is in use, using a free port", "address")
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 )
 
-// bridge makes the handlers of a protocol for a client of the bus, and what ends them.
+// bridge creates the HTTP handlers of a protocol on a client, and a function that stops them.
 type bridge func(s *service, c *client.Client, site func() *web.Site) (mounts []web.Mount, end func())
 
-// bridges are what --bridge may name.
+// bridges are the protocols that --bridge accepts.
 var bridges = map[string]bridge{
 	"sse": func(_ *service, c *client.Client, _ func() *web.Site) ([]web.Mount, func()) {
 		return []web.Mount{{Pattern: ssebridge.Pattern, Handler: ssebridge.New(c)}}, func() {}
@@ -37,15 +37,15 @@ var bridges = map[string]bridge{
 
 func bridgeNames() []string { return slices.Sorted(maps.Keys(bridges)) }
 
-// webSettings are those of the console and the bridges, which are on the port of --http.
+// webSettings configure the console and the bridges, which share the port of --http.
 type webSettings struct {
-	Console   string   `default:"auto" placeholder:"MODE" help:"Serve the console where it is safe, or off."`
-	Bridges   []string `name:"bridge" placeholder:"NAME" help:"Serve these protocols beside it: ${bridges}."`
-	Token     string   `name:"http-token" secret:"" help:"Ask for this token; rather give LOOPBUS_HTTP_TOKEN."`
-	Names     []string `name:"http-name" placeholder:"HOST" help:"Answer to these names, too, as behind a proxy."`
+	Console   string   `default:"auto" placeholder:"MODE" help:"Serve the web console where it is safe: auto or off."`
+	Bridges   []string `name:"bridge" placeholder:"NAME" help:"Serve these protocols besides: ${bridges}."`
+	Token     string   `name:"http-token" secret:"" help:"Require this token of clients; prefer LOOPBUS_HTTP_TOKEN."`
+	Names     []string `name:"http-name" placeholder:"HOST" help:"Accept these host names too, as behind a proxy."`
 	JWTCookie string   `name:"http-jwt-cookie" placeholder:"NAME" help:"Take users' JWTs from this cookie of a proxy."`
 
-	picked bool // the address of --http is the default
+	picked bool // no address was given: --http has its default
 }
 
 // Check validates names and the token.

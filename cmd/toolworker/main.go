@@ -1,5 +1,5 @@
-// Command toolworker announces tools on a message bus and executes the calls that agents make of them: the built-in
-// ones, and those of MCP servers. It can also be an MCP server itself, which offers what is announced to MCP clients.
+// Command toolworker announces tools on a message bus and executes the calls that agents make of them: built-in tools
+// and those of MCP servers. It can also be an MCP server, which offers the announced tools to MCP clients.
 package main
 
 import (
@@ -23,12 +23,12 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// connectTimeout is how long the server may take to be there, and to set up the streams.
+// connectTimeout limits connecting and setting up the streams.
 const connectTimeout = 10 * time.Second
 
 // grammar is the toolworker's command line.
 type grammar struct {
-	Serve serveCommand `cmd:"" help:"Execute tool calls until SIGTERM. This is done without a command, too."`
+	Serve serveCommand `cmd:"" help:"Execute tool calls until SIGTERM; the default command."`
 }
 
 // serveCommand is `toolworker serve`.
@@ -36,12 +36,12 @@ type serveCommand struct {
 	Options options `embed:""`
 }
 
-// program is the toolworker's command line, to be read once.
+// program returns the toolworker's command line, which can be parsed once.
 func program() (*cli.Program, *options) {
 	g := new(grammar)
 	return &cli.Program{
 		Name: "toolworker", Version: version(), Grammar: g, Default: "serve",
-		About: "toolworker executes the tool calls of agents on a message bus.",
+		About: "toolworker executes the tool calls of AI agent sessions on NATS.",
 		Vars: kong.Vars{"tools": strings.Join(toolserve.Names(), ","), "ackWait": worker.DefaultAckWait.String(),
 			"readTimeout": tools.DefaultReadTimeout.String(), "outputAge": bash.DefaultSpillAge.String(),
 			"httpDefault": " (default off)", "levelDefault": " (default info)"},
@@ -56,8 +56,8 @@ func main() {
 	}), os.Stderr))
 }
 
-// Run serves until ctx ends and then drains. What is read from stdin and written to stdout is the Model Context
-// Protocol's, if it was asked for, and nothing else is.
+// Run serves until ctx ends, then drains. With --mcp, stdin and stdout carry the Model Context Protocol and nothing
+// else.
 func (c *serveCommand) Run(ctx context.Context, io *cli.IO) error {
 	o := &c.Options
 	log := o.Observe.Logger(io)
@@ -66,8 +66,8 @@ func (c *serveCommand) Run(ctx context.Context, io *cli.IO) error {
 		return err
 	}
 	if names := o.readable(); len(names) > 0 {
-		log.Warn("commands of bash can read the env of MCP servers: they are processes of one user, without a sandbox",
-			"mcp", names, "remedy", "--sandbox, or --tools without bash here and a worker of another user for bash")
+		log.Warn("bash commands can read the environment of MCP servers: same user, no sandbox",
+			"mcp", names, "remedy", "--sandbox, or serve bash from a worker of another user and leave it out of --tools here")
 	}
 	conn, err := connect(ctx, o, log)
 	if err != nil {
@@ -89,8 +89,8 @@ func (c *serveCommand) Run(ctx context.Context, io *cli.IO) error {
 	return w.serve(ctx, serve, io.Stdin, io.Stdout)
 }
 
-// connect reaches the server and makes sure that the streams are there, whoever starts first, unless the settings leave
-// that to others.
+// connect connects to the server and creates the streams if a runner has not done so yet, unless --leave-streams is
+// set.
 func connect(ctx context.Context, o *options, log *slog.Logger) (*bus.Conn, error) {
 	soon, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

@@ -18,10 +18,10 @@ import (
 	"github.com/loopbus/loopbus/tools/mcp"
 )
 
-// retryWorker is how long a worker that could not serve is left alone.
+// retryWorker is the pause before a worker that failed is started again.
 const retryWorker = 5 * time.Second
 
-// bridges makes a bridge to every MCP server; nothing is started.
+// bridges creates a bridge to every MCP server; it starts nothing.
 func bridges(configs []mcp.ServerConfig, environ []string, log *slog.Logger) ([]*bridged, error) {
 	names := make([]string, len(configs))
 	for i, c := range configs {
@@ -41,16 +41,16 @@ func bridges(configs []mcp.ServerConfig, environ []string, log *slog.Logger) ([]
 	return list, nil
 }
 
-// bridged serves the tools of one MCP server. A worker's tools are fixed, so every list of them has a worker of its
-// own: the next one announces itself before the one before goes, and calls at work finish there.
+// bridged serves the tools of one MCP server. The tools of a worker are fixed, so each list of tools gets a new
+// worker: it announces its tools before the old worker stops, which finishes the calls in flight.
 type bridged struct {
 	bridge *mcp.Bridge
 	prefix string
-	lists  chan []tools.Tool // holds the newest that is not served yet
+	lists  chan []tools.Tool // holds the newest list that is not served yet
 	log    *slog.Logger
 }
 
-// offer has a list of tools served, instead of one that still waits for that. Only the bridge calls it.
+// offer sets the list of tools to serve next, replacing one that was not served yet. Only the bridge calls it.
 func (b *bridged) offer(list []tools.Tool) {
 	select {
 	case <-b.lists:
@@ -79,7 +79,7 @@ func (b *bridged) run(ctx context.Context, conn *bus.Conn, o toolserve.Options) 
 				continue
 			}
 		case <-now.over():
-			b.log.Warn("tools of an MCP server are not served, trying again", "mcp", b.prefix, "err", now.err)
+			b.log.Warn("serving the tools of an MCP server failed, will retry", "mcp", b.prefix, "err", now.err)
 			list, now = now.list, nil
 			select {
 			case <-ctx.Done():
@@ -94,7 +94,7 @@ func (b *bridged) run(ctx context.Context, conn *bus.Conn, o toolserve.Options) 
 	}
 }
 
-// begin starts a worker and returns when it has announced its tools, or ended. Without tools there is none.
+// begin starts a worker and returns when it has announced its tools, or has ended. For an empty list it starts none.
 func (b *bridged) begin(ctx context.Context, conn *bus.Conn, o toolserve.Options, list []tools.Tool, n int,
 	workers *sync.WaitGroup) *shift {
 	ctx, cancel := context.WithCancel(ctx)
@@ -115,12 +115,12 @@ func (b *bridged) begin(ctx context.Context, conn *bus.Conn, o toolserve.Options
 	return s
 }
 
-// shift is the time a worker serves a list of tools. A nil one serves nothing.
+// shift is a worker that serves one list of tools. A nil shift serves nothing.
 type shift struct {
 	list   []tools.Tool
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the worker has ended
-	err    error         // why, once done is closed
+	err    error         // why it ended, valid once done is closed
 }
 
 func (s *shift) stop() {
@@ -136,7 +136,7 @@ func (s *shift) over() <-chan struct{} {
 	return s.done
 }
 
-// serves reports whether a list has the same definitions. What executes them is the same as long as the bridge is.
+// serves reports whether a list has the same definitions. They are executed by the same bridge.
 func (s *shift) serves(list []tools.Tool) bool {
 	return s != nil && reflect.DeepEqual(definitions(s.list), definitions(list))
 }
@@ -149,7 +149,7 @@ func definitions(list []tools.Tool) []schemas.ToolDefinition {
 	return defs
 }
 
-// workerID names the nth worker for an MCP server. It is a legal token, whatever the length of the parts.
+// workerID returns the id of the nth worker of an MCP server: a valid token, however long the parts are.
 func workerID(id, prefix string, n int) string {
 	const most = 64
 	ending := fmt.Sprintf("-%s-%s", prefix, strconv.Itoa(n))

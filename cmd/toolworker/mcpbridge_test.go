@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,6 +60,29 @@ func TestToolsOfMCPServersChange(t *testing.T) {
 	r.call("zoo_grown", `{}`)
 	if got, _ := r.answer(); got.IsError || got.Worker != "w9-zoo-2" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A call of a definition that an MCP server has changed since is not made; one of the definition that is announced is.
+func TestCallsOfAnEarlierDefinitionAreNotMade(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.bridge(new(bustest.Log))
+	var announced schemas.ToolAnnouncement
+	if err := json.Unmarshal(r.announcement("zoo_echo", "w9-zoo-1").Value(), &announced); err != nil {
+		t.Fatal(err)
+	}
+	for revision, refused := range map[string]bool{announced.Revision: false, "": false, "of-before": true} {
+		req := r.request("zoo_echo", `{"v":1}`)
+		req.Revision = revision
+		r.dispatch(req)
+		got, _ := r.answer()
+		if got.IsError != refused || refused && !strings.Contains(got.Result.Content.JoinText(), "The call was not made") {
+			t.Errorf("revision %q: %+v", revision, got)
+		}
+	}
+	if announced.Revision == "" {
+		t.Error("the tool has no revision")
 	}
 }
 

@@ -13,24 +13,24 @@ import (
 	"github.com/loopbus/loopbus/tools/mcp"
 )
 
-// mcpOptions are the settings about the Model Context Protocol, in both directions.
+// mcpOptions are the settings of the Model Context Protocol, as a client and as a server.
 type mcpOptions struct {
-	Servers   cli.Lines `name:"mcp-server" brief:"" help:"Serve its tools: NAME=COMMAND or NAME=URL."`
-	File      string    `name:"mcp-config" placeholder:"FILE" help:"Serve the tools of the MCP servers in a file."`
-	Stdio     bool      `name:"mcp" brief:"" help:"Be an MCP server on standard input and output."`
-	HTTP      string    `name:"mcp-http" placeholder:"ADDR" brief:"" help:"Be an MCP server over HTTP there."`
-	Token     string    `name:"mcp-token" secret:"" help:"Want this token over HTTP; rather LOOPBUS_MCP_TOKEN."`
-	TokenFile string    `name:"mcp-token-file" placeholder:"FILE" help:"Want the token in this file over HTTP."`
+	Servers   cli.Lines `name:"mcp-server" brief:"" help:"Serve the tools of this MCP server: NAME=COMMAND or NAME=URL."`
+	File      string    `name:"mcp-config" placeholder:"FILE" help:"Serve the tools of the MCP servers in this file."`
+	Stdio     bool      `name:"mcp" brief:"" help:"Offer the announced tools over MCP on stdin and stdout."`
+	HTTP      string    `name:"mcp-http" placeholder:"ADDR" brief:"" help:"Offer the announced tools over MCP at ADDR."`
+	Token     string    `name:"mcp-token" secret:"" help:"Require this token over HTTP; prefer LOOPBUS_MCP_TOKEN."`
+	TokenFile string    `name:"mcp-token-file" placeholder:"FILE" help:"Require the token in this file over HTTP."`
 	Only      []string  `name:"mcp-tools" help:"Offer MCP clients these tools (default all)."`
 	Scopes    []string  `name:"mcp-scopes" help:"Grant MCP clients these scopes."`
 
-	configs []mcp.ServerConfig // what servers and file come to
+	configs []mcp.ServerConfig // parsed from Servers and File
 }
 
-// serves reports whether MCP clients are served.
+// serves reports whether the toolworker is an MCP server.
 func (o *mcpOptions) serves() bool { return o.Stdio || o.HTTP != "" }
 
-// readable names the MCP servers whose variables a command of bash can read, from the environment of their process.
+// readable lists the MCP servers whose environment a bash command can read.
 func (o *options) readable() (names []string) {
 	if bash.Sandbox(o.Sandbox.Sandbox) != bash.SandboxNone || !slices.Contains(o.Tools.Tools, "bash") {
 		return nil
@@ -43,11 +43,11 @@ func (o *options) readable() (names []string) {
 	return names
 }
 
-// Check reads what the settings name.
+// Check parses the servers and the token, and validates the address.
 func (o *mcpOptions) Check(c *cli.Call) []error {
 	errs := []error{o.readServers(c.IO.Getenv), o.readToken()}
 	if o.Stdio && o.HTTP != "" {
-		errs = append(errs, errors.New("--mcp, --mcp-http: only one of them"))
+		errs = append(errs, errors.New("--mcp, --mcp-http: give only one of them"))
 	}
 	if o.HTTP != "" {
 		if err := o.checkAddress(); err != nil {
@@ -93,7 +93,7 @@ func (o *mcpOptions) readToken() error {
 		return nil
 	}
 	if o.Token != "" {
-		return errors.New("--mcp-token, --mcp-token-file: only one of them")
+		return errors.New("--mcp-token, --mcp-token-file: give only one of them")
 	}
 	data, err := os.ReadFile(o.TokenFile)
 	if err != nil {
@@ -105,7 +105,7 @@ func (o *mcpOptions) readToken() error {
 	return nil
 }
 
-// checkAddress refuses to let anybody in who can reach this machine: a call of bash is theirs to make.
+// checkAddress requires a token on an address that other machines can reach: every client may call bash.
 func (o *mcpOptions) checkAddress() error {
 	host, _, err := net.SplitHostPort(o.HTTP)
 	if err != nil {
@@ -113,8 +113,8 @@ func (o *mcpOptions) checkAddress() error {
 	}
 	ip := net.ParseIP(host)
 	if o.Token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("%s is not a loopback address: whoever can reach it could call every tool; set a token with "+
-			"--mcp-token-file", o.HTTP)
+		return fmt.Errorf("%s is not a loopback address: without a token, anyone who can reach it may call every tool; set "+
+			"one with --mcp-token-file", o.HTTP)
 	}
 	return nil
 }

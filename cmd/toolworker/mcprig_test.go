@@ -112,12 +112,18 @@ func (r *rig) serveMCP(args ...string) (url string, stop func() error) {
 	r.t.Helper()
 	var log bustest.Log
 	stop = r.start(&log, append([]string{"--mcp-http", "127.0.0.1:0"}, args...)...)
-	bustest.Eventually(r.t, "the MCP server listens", func() bool {
+	return listening(r.t, &log), stop
+}
+
+// listening waits until the log says where the MCP server is.
+func listening(t *testing.T, log *bustest.Log) (url string) {
+	t.Helper()
+	bustest.Eventually(t, "the MCP server listens", func() bool {
 		_, rest, ok := strings.Cut(log.String(), "url=")
 		url, _, _ = strings.Cut(rest, "\n")
 		return ok
 	})
-	return url, stop
+	return url
 }
 
 // A client is an MCP client by the SDK, and what it has received.

@@ -29,11 +29,11 @@ import (
 const (
 	shutdownTime = 3 * time.Second
 
-	// unservedAfter is how long a call waits while nobody announces its tool.
+	// unservedAfter is how long a call waits while no worker announces its tool.
 	unservedAfter = 30 * time.Second
 )
 
-// serveMCP offers the tools on the bus to MCP clients until ctx ends or the one client has left.
+// serveMCP offers the tools on the bus to MCP clients until ctx ends or, on stdio, the client disconnects.
 func serveMCP(ctx context.Context, conn *bus.Conn, o *options, in io.Reader, out io.Writer, log *slog.Logger) error {
 	id := callerID(o.Server.ID)
 	caller, err := dispatch.NewCaller(conn, dispatch.CallerOptions{ID: id})
@@ -61,12 +61,12 @@ func serveMCP(ctx context.Context, conn *bus.Conn, o *options, in io.Reader, out
 		dispatch.NewUnserved(conn, o).Run(follow)
 	})
 	if o.MCP.HTTP != "" {
-		return serveHTTP(ctx, gateway, o.MCP.HTTP, o.MCP.Token, log)
+		return serveHTTP(ctx, gateway, httpServer(gateway, o.MCP.Token, log), o.MCP.HTTP, log)
 	}
 	return gateway.ServeIO(ctx, io.NopCloser(in), nopCloser{out})
 }
 
-// firstTools makes sure that the first client does not find an empty list.
+// firstTools waits for the first list of tools, so that the first client does not see an empty one.
 func firstTools(ctx context.Context, toolbox *registry.Toolbox, set func([]schemas.ToolDefinition)) error {
 	soon, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -77,17 +77,22 @@ func firstTools(ctx context.Context, toolbox *registry.Toolbox, set func([]schem
 	return err
 }
 
-func serveHTTP(ctx context.Context, gateway *mcp.Gateway, addr, token string, log *slog.Logger) error {
+// httpServer serves the gateway's clients, with a limit of concurrent requests.
+func httpServer(gateway *mcp.Gateway, token string, log *slog.Logger) *http.Server {
+	slots, handler := web.NewSlots(web.DefaultMaxRequests), gateway.Handler(token)
+	return observe.Server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		slots.Serve(w, r, handler, func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "too many concurrent requests", http.StatusServiceUnavailable)
+		})
+	}), log)
+}
+
+// serveHTTP serves at an address until ctx ends, and then closes the gateway's sessions.
+func serveHTTP(ctx context.Context, gateway *mcp.Gateway, server *http.Server, addr string, log *slog.Logger) error {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return fmt.Errorf("--mcp-http: %w", err)
 	}
-	slots, handler := web.NewSlots(web.DefaultMaxRequests), gateway.Handler(token)
-	server := observe.Server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		slots.Serve(w, r, handler, func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
-		})
-	}), log)
 	log.Info("MCP server listening", "url", "http://"+listener.Addr().String())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
@@ -95,7 +100,7 @@ func serveHTTP(ctx context.Context, gateway *mcp.Gateway, addr, token string, lo
 	case err = <-ended:
 	case <-ctx.Done():
 	}
-	gateway.Close() // their requests do not end by themselves
+	gateway.Close() // streaming requests do not end by themselves
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 	defer cancel()
 	if server.Shutdown(last) != nil {
@@ -107,7 +112,7 @@ func serveHTTP(ctx context.Context, gateway *mcp.Gateway, addr, token string, lo
 	return nil
 }
 
-// callOver has calls executed by the workers on the bus.
+// callOver returns a function that has calls executed by the workers on the bus.
 func callOver(caller *dispatch.Caller) mcp.CallFunc {
 	return func(ctx context.Context, session string, def schemas.ToolDefinition, args json.RawMessage,
 		update func(schemas.ToolResult),
@@ -120,20 +125,20 @@ func callOver(caller *dispatch.Caller) mcp.CallFunc {
 	}
 }
 
-// forClients picks the tools of a workspace, the empty name being none, but for those that act on the session that
-// calls them: an MCP client has none.
+// forClients selects the tools of a workspace, "" being none. It excludes the extension tools, which act on the
+// calling session: an MCP client has no session.
 func forClients(defs []schemas.ToolDefinition, workspace string) []schemas.ToolDefinition {
 	return slices.DeleteFunc(defs, func(d schemas.ToolDefinition) bool {
 		return d.Workspace != workspace || slices.Contains(schemas.ExtensionTools(), d.Name)
 	})
 }
 
-// callerID is new with every start: answers to calls of a process before must not be taken for answers to ours.
+// callerID returns an id that is new on every start, so that answers to calls of an earlier process are not mistaken
+// for answers to this one's.
 func callerID(worker string) string { return "mcp-" + token(worker, time.Now().String()) }
 
-// sessionID is the session that workers get for an MCP client: legal, the same for all calls of its session, and no
-// session of a runner. Like the caller it is new with every start, so that none of its calls is taken for one of a
-// process before.
+// sessionID returns the session id that workers see for an MCP client. It is valid, the same for all calls of the
+// client's session, and differs from the sessions of runners. Like the caller's id it is new on every start.
 func sessionID(caller, session string) string { return "mcp-" + token(caller, session) }
 
 func token(parts ...string) string {
@@ -141,7 +146,7 @@ func token(parts ...string) string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:15]))
 }
 
-// version is that of the module, if it was built with one.
+// version returns the version of the module, if the build has one.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

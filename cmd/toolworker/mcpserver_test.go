@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -23,6 +24,7 @@ import (
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/mcp"
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
@@ -298,9 +300,23 @@ func TestMCPServerOverHTTPKeepsStrangersOut(t *testing.T) {
 // token.
 func TestMCPServerOverHTTPIsNotFilled(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	url, _ := r.serveMCP("--mcp-token", "open sesame")
-	host := strings.TrimPrefix(url, "http://")
+	var text bustest.Log
+	log := slog.New(slog.NewTextHandler(&text, nil))
+	gateway := mcp.NewGateway(mcp.GatewayOptions{Logger: log})
+	server := httpServer(gateway, "open sesame", log)
+	if server.ReadTimeout != 10*time.Second {
+		t.Errorf("a request has %v to be sent", server.ReadTimeout)
+	}
+	server.ReadTimeout = 2 * time.Second // the test waits for it
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- serveHTTP(ctx, gateway, server, "127.0.0.1:0", log) }()
+	t.Cleanup(func() {
+		if cancel(); bustest.Within(t, served) != nil {
+			t.Error("it does not end well")
+		}
+	})
+	host := strings.TrimPrefix(listening(t, &text), "http://")
 	half := func(token string, length int) net.Conn {
 		conn, err := net.Dial("tcp", host)
 		if err != nil {
@@ -315,20 +331,14 @@ func TestMCPServerOverHTTPIsNotFilled(t *testing.T) {
 		}
 		return conn
 	}
-	within := func(conn net.Conn, wait time.Duration) (status int, err error) {
-		_ = conn.SetReadDeadline(time.Now().Add(wait))
-		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			return 0, err
-		}
-		return resp.StatusCode, resp.Body.Close()
-	}
 	status := func(conn net.Conn) int {
-		got, err := within(conn, time.Minute)
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return got
+		_ = resp.Body.Close()
+		return resp.StatusCode
 	}
 	const whole = 4 << 20
 	for range 20 {
@@ -339,21 +349,21 @@ func TestMCPServerOverHTTPIsNotFilled(t *testing.T) {
 	if got := status(half("open sesame", whole+1)); got != http.StatusRequestEntityTooLarge {
 		t.Errorf("a request that is too large: %d", got)
 	}
-	var held []net.Conn
-	for {
-		conn := half("open sesame", whole)
-		got, err := within(conn, 100*time.Millisecond)
-		if got == http.StatusServiceUnavailable {
-			break
-		}
-		if held = append(held, conn); err == nil || len(held) > 32 {
-			t.Fatalf("request %d of 4 MiB: %d", len(held), got)
-		}
+	const held = 64 << 20 / whole // at once
+	var conns []net.Conn
+	for range held + 1 {
+		conns = append(conns, half("open sesame", whole))
 	}
-	for _, conn := range held {
-		if got := status(conn); got != http.StatusBadRequest {
-			t.Errorf("a request that is not sent to the end: %d", got)
-		}
+	got := map[int]int{}
+	for _, conn := range conns {
+		got[status(conn)]++
+	}
+	want := map[int]int{
+		http.StatusServiceUnavailable: 1,    // there is no room for
+		http.StatusBadRequest:         held, // is not sent to the end
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("requests of 4 MiB (-want +got):\n%s", d)
 	}
 	if got := status(half("open sesame", 1)); got != http.StatusBadRequest {
 		t.Errorf("when there is room: %d", got)

@@ -27,14 +27,14 @@ type options struct {
 	Observe observe.Settings `embed:"" group:"observability"`
 }
 
-// serverOptions say which servers the worker works for, and as whom.
+// serverOptions select the server, and identify the worker.
 type serverOptions struct {
 	Connection cli.Connection `embed:""`
 
-	ID          string        `name:"id" brief:"" help:"Name this worker as no other (default random)."`
-	StopTimeout time.Duration `default:"10s" brief:"" help:"Give running calls this long when the worker stops."`
-	// LeaveStreams keeps to what the role of a worker may do.
-	LeaveStreams bool `name:"leave-streams" help:"Leave making streams to runners, which takes fewer permissions."`
+	ID          string        `name:"id" brief:"" help:"Set the unique name of this worker (default random)."`
+	StopTimeout time.Duration `default:"10s" brief:"" help:"Let running calls finish for this long on shutdown."`
+	// LeaveStreams makes the permissions of the role worker sufficient.
+	LeaveStreams bool `name:"leave-streams" help:"Create no streams, which needs fewer permissions; runners do."`
 }
 
 // Check validates the settings.
@@ -48,21 +48,21 @@ func (o *serverOptions) Check(c *cli.Call) (errs []error) {
 		}
 	}
 	if o.StopTimeout <= 0 {
-		errs = append(errs, errors.New("--stop-timeout: must be more than nothing"))
+		errs = append(errs, errors.New("--stop-timeout: must be greater than 0"))
 	}
 	return errs
 }
 
-// toolOptions say which of the built-in tools are served, and how.
+// toolOptions select and configure the built-in tools.
 type toolOptions struct {
 	Tools       []string      `default:"${tools}" brief:"" help:"Serve these built-in tools."`
-	Root        string        `default:"." placeholder:"DIR" brief:"" help:"Keep the tools to this directory."`
-	Workspace   string        `brief:"" help:"Serve sessions of this workspace only (default those of none)."`
-	NoResources bool          `help:"Do not announce context files, skills and prompt templates of the root."`
-	Env         []string      `brief:"" help:"Show commands these variables, too; a final * is any ending."`
-	Concurrency int           `default:"8" brief:"" help:"Execute so many calls of each tool at once."`
-	ReadTimeout time.Duration `default:"${readTimeout}" help:"Limit calls of read, grep, find and ls; 0 for none."`
-	AckWait     time.Duration `default:"${ackWait}" help:"Miss a worker after this long without heartbeat, 1s at least."`
+	Root        string        `default:"." placeholder:"DIR" brief:"" help:"Confine the tools to this directory."`
+	Workspace   string        `brief:"" help:"Serve only sessions of this workspace (default: of none)."`
+	NoResources bool          `help:"Do not announce context files, skills and templates in the root."`
+	Env         []string      `brief:"" help:"Pass these variables to commands too; a final * matches any suffix."`
+	Concurrency int           `default:"8" brief:"" help:"Execute this many calls of each tool at once."`
+	ReadTimeout time.Duration `default:"${readTimeout}" help:"Limit calls of read, grep, find and ls; 0 for no limit."`
+	AckWait     time.Duration `default:"${ackWait}" help:"Consider a worker dead after this long without heartbeat."`
 }
 
 // Check validates the settings.
@@ -91,24 +91,25 @@ func (o *toolOptions) Check(*cli.Call) (errs []error) {
 		bad("--read-timeout: must be 0 or at least 1ms")
 	}
 	if o.AckWait < worker.MinAckWait {
-		bad("--ack-wait: %s is less than %s: a busy worker would be taken for a dead one", o.AckWait, worker.MinAckWait)
+		bad("--ack-wait: %s is less than %s; a busy worker would be considered dead", o.AckWait, worker.MinAckWait)
 	}
 	return errs
 }
 
-// private are the files that the settings name for this process and not for the tools: with credentials, or with what
-// it starts.
+// private lists files that the tools must not access: those with credentials, and those that decide what the worker
+// starts.
 func (o *options) private() []string {
 	return append(o.Server.Connection.Files(), o.Config.Config, o.MCP.File, o.MCP.TokenFile)
 }
 
-// Check validates what the settings are together, and fills in the defaults that depend on others.
+// Check validates settings against each other, and fills in the defaults that depend on other settings.
 func (o *options) Check(c *cli.Call) (errs []error) {
 	if len(o.Tools.Tools) == 0 && !o.MCP.serves() && len(o.MCP.Servers) == 0 && o.MCP.File == "" {
-		errs = append(errs, fmt.Errorf("--tools: none named, there are %s", strings.Join(toolserve.Names(), ", ")))
+		errs = append(errs, fmt.Errorf("--tools: no tools given; the built-in tools are %s",
+			strings.Join(toolserve.Names(), ", ")))
 	}
 	if o.MCP.serves() && !c.Given("tools") {
-		o.Tools.Tools = nil // what is offered is what others serve
+		o.Tools.Tools = nil // an MCP server offers the tools of other workers
 	}
 	o.Observe.Default(observe.Off, "info")
 	if o.Server.ID == "" {

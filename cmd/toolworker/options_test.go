@@ -13,7 +13,7 @@ func TestOptionsAreCheckedBeforeAnythingStarts(t *testing.T) {
 		"--workspace", "a=b", "--stop-timeout", "0s", "--ack-wait", "900ms", "--read-timeout", "1us", "--log-level",
 		"loud"},
 		func(string) string { return "" })
-	for _, want := range []string{"--nats: ", "--prefix: ", "--id: ", "--tools: no tool \"fly\"",
+	for _, want := range []string{"--nats: ", "--prefix: ", "--id: ", "--tools: unknown tool \"fly\"",
 		"--tools: \"read\" is named twice", "--root: \"/no/such\"", "--concurrency: ", "--workspace: ",
 		"--stop-timeout: ", "--ack-wait: 900ms", "--read-timeout: ", "--log-level: \"loud\""} {
 		if err == nil || !strings.Contains(err.Error(), want) {

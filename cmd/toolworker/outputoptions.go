@@ -9,17 +9,17 @@ import (
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 )
 
-// outputOptions are the settings about outputs of commands that are too long to be shown.
+// outputOptions configure where outputs of commands that are too long to return are kept.
 type outputOptions struct {
-	Dir   string        `name:"bash-output-dir" placeholder:"DIR" help:"Keep outputs that are too long to be shown there."`
-	Size  string        `name:"bash-output-size" default:"256M" help:"Keep no more of one output."`
-	Total string        `name:"bash-output-total" default:"4G" help:"Keep no more of all outputs together."`
+	Dir   string        `name:"bash-output-dir" placeholder:"DIR" help:"Keep outputs that are too long to return here."`
+	Size  string        `name:"bash-output-size" default:"256M" help:"Limit the size of one kept output."`
+	Total string        `name:"bash-output-total" default:"4G" help:"Limit the size of all kept outputs together."`
 	Age   time.Duration `name:"bash-output-age" default:"${outputAge}" help:"Remove kept outputs after this long."`
 
-	kept toolserve.Outputs // what they come to
+	kept toolserve.Outputs // the parsed settings
 }
 
-// Check reads the sizes.
+// Check parses the sizes.
 func (o *outputOptions) Check(*cli.Call) []error {
 	size, sizeErr := parseBytes(o.Size)
 	total, totalErr := parseBytes(o.Total)
@@ -37,7 +37,7 @@ func (o *outputOptions) Check(*cli.Call) []error {
 			"(--bash-output-total)", o.Size, o.Total))
 	}
 	if o.Age <= 0 {
-		errs = append(errs, errors.New("--bash-output-age: must be more than nothing"))
+		errs = append(errs, errors.New("--bash-output-age: must be greater than 0"))
 	}
 	o.kept = toolserve.Outputs{Dir: o.Dir, Size: size, Total: total, Age: o.Age}
 	return errs

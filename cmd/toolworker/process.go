@@ -14,17 +14,17 @@ import (
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 )
 
-// process is a toolworker at work.
+// process is a running toolworker.
 type process struct {
 	o         *options
 	conn      *bus.Conn
 	servers   []*bridged
 	log       *slog.Logger
 	metrics   *prometheus.Registry
-	announced atomic.Bool // the built-in tools
+	announced atomic.Bool // the built-in tools are announced
 }
 
-// serve runs all that was asked for until ctx ends, one of them fails, or the MCP client that it is all for has left.
+// serve runs everything that was configured until ctx ends, a part fails, or the MCP client on stdio disconnects.
 func (p *process) serve(ctx context.Context, serve toolserve.Options, in io.Reader, out io.Writer) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -51,13 +51,14 @@ func (p *process) serve(ctx context.Context, serve toolserve.Options, in io.Read
 	return jobs.Wait()
 }
 
-// unready says why the worker executes no calls, or "". Tools of MCP servers do not count: those come and go.
+// unready returns why the worker executes no calls; "" if it is ready. Tools of MCP servers do not count, as they may
+// come and go.
 func (p *process) unready(ctx context.Context) string {
 	switch {
 	case ctx.Err() != nil:
 		return "stopping"
 	case !p.announced.Load():
-		return "not all tools announced yet"
+		return "tools not announced yet"
 	case !p.conn.Connected():
 		return "not connected to NATS"
 	}

@@ -46,7 +46,7 @@ func TestSandboxOptions(t *testing.T) {
 		`--bash-memory: "0"`:            {"--bash-memory", "0"},
 		`--bash-memory: "99999999999G"`: {"--bash-memory", "99999999999G"}, "--bash-cpu: 1.5s": {"--bash-cpu", "1.5s"},
 		`--sandbox: "docker"`:      {"--sandbox", "docker"},
-		"there is no sandbox":      {"--sandbox-network"},
+		"need a sandbox":           {"--sandbox-network"},
 		`--bash-output-size: "x"`:  {"--bash-output-size", "x"},
 		`--bash-output-total: "x"`: {"--bash-output-total", "x"},
 		"--bash-output-age: must":  {"--bash-output-age", "0s"},
@@ -170,7 +170,7 @@ func TestCommandsAndTheVariablesOfMCPServers(t *testing.T) {
 				want, warned = secret+"\nend\n", true
 			}
 			r.wantText(want, false)
-			if said := log.String(); strings.Contains(said, "can read the env of MCP servers") != warned ||
+			if said := log.String(); strings.Contains(said, "can read the environment of MCP servers") != warned ||
 				strings.Contains(said, secret) {
 				t.Errorf("the log has:\n%s", said)
 			}

@@ -13,20 +13,20 @@ import (
 	"github.com/loopbus/loopbus/tools/bash"
 )
 
-// sandboxOptions are the settings about what commands of bash are confined to.
+// sandboxOptions confine the commands of bash.
 type sandboxOptions struct {
-	Memory    string        `name:"bash-memory" help:"Limit each process of a command to so many bytes, or K, M, G."`
-	CPU       time.Duration `name:"bash-cpu" help:"Limit its processor time, in whole seconds; 0 for none."`
-	Processes int           `name:"bash-processes" help:"Limit the worker's user to so many processes; 0 for none."`
-	FileSize  string        `name:"bash-file-size" help:"Limit a file that is written to so many bytes, or K, M, G."`
+	Memory    string        `name:"bash-memory" help:"Limit the memory of each process of a command, such as 512M."`
+	CPU       time.Duration `name:"bash-cpu" help:"Limit its processor time, in whole seconds; 0 for no limit."`
+	Processes int           `name:"bash-processes" help:"Limit the processes of the worker's user; 0 for no limit."`
+	FileSize  string        `name:"bash-file-size" help:"Limit the size of files that commands write, such as 512M."`
 	Sandbox   string        `default:"none" brief:"" help:"Run commands in a sandbox: none, bubblewrap or namespaces."`
 	Network   bool          `name:"sandbox-network" help:"Let commands in a sandbox use the network."`
 	Hide      []string      `name:"sandbox-hide" help:"Hide these files and directories from a sandbox."`
 
-	limits bash.Limits // what they come to
+	limits bash.Limits // the parsed settings
 }
 
-// Check reads the limits.
+// Check parses the limits.
 func (o *sandboxOptions) Check(*cli.Call) []error {
 	var errs []error
 	bytes := func(name, text string) int64 {
@@ -47,7 +47,7 @@ func (o *sandboxOptions) Check(*cli.Call) []error {
 	case bash.SandboxBubblewrap, bash.SandboxNamespaces:
 	case bash.SandboxNone:
 		if o.Network || len(o.Hide) > 0 {
-			errs = append(errs, errors.New("--sandbox-network, --sandbox-hide: there is no sandbox; choose one with --sandbox"))
+			errs = append(errs, errors.New("--sandbox-network, --sandbox-hide: need a sandbox; choose one with --sandbox"))
 		}
 	default:
 		errs = append(errs, fmt.Errorf("--sandbox: %q is not none, bubblewrap or namespaces", o.Sandbox))
@@ -55,7 +55,7 @@ func (o *sandboxOptions) Check(*cli.Call) []error {
 	return errs
 }
 
-// parseBytes reads a number of bytes; an empty text is 0.
+// parseBytes parses a number of bytes with an optional unit; an empty text is 0.
 func parseBytes(text string) (int64, error) {
 	number, shift := text, 0
 	for unit, bits := range map[string]int{"K": 10, "M": 20, "G": 30} {
@@ -73,7 +73,7 @@ func parseBytes(text string) (int64, error) {
 	return n << shift, nil
 }
 
-// bash is what the settings come to.
+// bash converts the settings to options of the bash tool.
 func (o *sandboxOptions) bash(all *options) toolserve.Bash {
 	return toolserve.Bash{Limits: o.limits, Sandbox: bash.Sandbox(o.Sandbox), Network: o.Network, Hide: o.Hide,
 		Outputs: all.Output.kept}

@@ -24,6 +24,9 @@ const (
 	// once, or have to wait.
 	atOnce  = 24
 	between = 40 // answers between two stops, at most
+	// inboxShare is how many results lie in the inbox at most: there is no runner that takes them, and the inbox refuses
+	// more than 1,000.
+	inboxShare = 256
 )
 
 // A worker process is stopped by SIGTERM many times while it and another one have calls of an unsafe tool. What
@@ -61,10 +64,10 @@ func TestStoppedWorkersLoseNoCall(t *testing.T) {
 // stream makes calls of bash, and takes their answers.
 type stream struct {
 	*rig
-	rand *rand.Rand
-	root string
-	made int
-	open map[schemas.CallKey]bool // not answered
+	rand        *rand.Rand
+	root        string
+	made, taken int                      // calls, answers
+	open        map[schemas.CallKey]bool // calls that are not answered
 }
 
 // start starts a worker process and waits until it serves. stop tells it to stop; what it returns says how it ended.
@@ -72,6 +75,7 @@ func (s *stream) start(id string) (stop func() <-chan error) {
 	s.t.Helper()
 	cmd := exec.Command(self(s.t), asToolworker, "--nats", s.server.ClientURL(), "--id", id, "--root", s.root, "--tools",
 		"bash")
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // the race detector would sleep for a second at every exit
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
@@ -117,12 +121,27 @@ func (s *stream) flow(n int) {
 func (s *stream) take() {
 	s.t.Helper()
 	got, _ := s.answer()
+	if s.taken++; s.taken%inboxShare == 0 {
+		s.emptyInbox()
+	}
 	if !s.open[got.Call] {
 		s.t.Errorf("call %s is answered twice", got.Call)
 	}
 	delete(s.open, got.Call)
 	if got.IsError {
 		s.t.Errorf("call %s: %s", got.Call, got.Result.Content.JoinText())
+	}
+}
+
+// emptyInbox takes what is stored out of the inbox, as a runner would.
+func (s *stream) emptyInbox() {
+	s.t.Helper()
+	inbox, err := s.conn.JetStream().Stream(s.ctx(), schemas.StreamCommands)
+	if err == nil {
+		err = inbox.Purge(s.ctx())
+	}
+	if err != nil {
+		s.t.Fatal(err)
 	}
 }
 

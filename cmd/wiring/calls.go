@@ -8,14 +8,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Outcomes of calls, besides the failure codes of models.
+// Outcomes of calls, in addition to the failure codes of models.
 const (
 	outcomeOK      = "ok"
 	outcomeError   = "error"
 	outcomeAborted = "aborted"
 )
 
-// reply counts what a model has said. The model is the one that the run asked, not what the reply says of itself.
+// reply counts a reply of a model. Labels use the model that the run requested, not the one that the reply names.
 func (m *metrics) reply(d *schemas.MessageEnd, s *loop.State) {
 	reply, ok := d.Message.Message.(*schemas.AssistantMessage)
 	if !ok || d.Interrupted || !asked(d, reply) {
@@ -41,12 +41,12 @@ func (m *metrics) reply(d *schemas.MessageEnd, s *loop.State) {
 	}
 }
 
-// asked reports whether a model has said it, and not the driver in place of one that it did not ask.
+// asked reports whether a model was called for the reply, rather than the driver closing it without a call.
 func asked(d *schemas.MessageEnd, reply *schemas.AssistantMessage) bool {
 	return !reply.Failed() || d.DurationMs > 0 || d.FailureCode != "" || reply.Usage.TotalTokens > 0
 }
 
-// toolCall counts a result. One that no worker gave has no duration.
+// toolCall counts a result. A result that came from no worker has no duration.
 func (m *metrics) toolCall(d *schemas.ToolExecutionEnd, s *loop.State) {
 	tool, outcome := m.tool(s, d.ToolName), outcomeOK
 	if d.IsError {
@@ -58,7 +58,7 @@ func (m *metrics) toolCall(d *schemas.ToolExecutionEnd, s *loop.State) {
 	}
 }
 
-// model is a model as labels. A provider that is other has no models.
+// model returns the labels of a model. A provider that is [labels.Other] has no model label of its own.
 func (m *metrics) model(ref schemas.ModelRef) (provider, model string) {
 	provider = m.providers.Value(cmp.Or(ref.Provider, ref.API))
 	if provider == labels.Other || m.models.Value(ref.String()) == labels.Other {
@@ -67,7 +67,7 @@ func (m *metrics) model(ref schemas.ModelRef) (provider, model string) {
 	return provider, ref.ID
 }
 
-// tool is a tool as a label: models may name any, and only those count that the run has.
+// tool returns the label of a tool. Models can name any tool, so only those of the run are labelled by name.
 func (m *metrics) tool(s *loop.State, name string) string {
 	if s.Definition(name) == nil {
 		return labels.Other

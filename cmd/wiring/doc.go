@@ -1,4 +1,4 @@
-// Package wiring puts the parts of a runner together: the streams, the log, the host of the sessions, their inbox, the
-// tools and models that the runner serves. The runner's command and the tests of the whole use it alike, so that what
-// is tested is what ships. What a command line has to say stays in cmd/runner.
+// Package wiring assembles a runner from its parts: the streams, the log, the host of the sessions, their inbox, and
+// the tools and models that the runner serves. The runner's command and the integration tests both use it, so that
+// tests run what ships. What belongs to the command line stays in cmd/runner.
 package wiring

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// queuesAge is for how long what the servers said about queues is good enough for a scrape.
+	// queuesAge is how long queue state is cached between scrapes.
 	queuesAge = 5 * time.Second
-	// queuesTimeout is how long a scrape waits for the servers.
+	// queuesTimeout limits how long a scrape waits for the servers.
 	queuesTimeout = 2 * time.Second
 )
 
-// registerGauges registers what is looked up at a scrape: what this runner has in memory, and what all runners see
-// alike.
+// registerGauges registers values that are read at a scrape: those of this runner's memory, and those that all
+// runners see alike.
 func (r *Runner) registerGauges(to prometheus.Registerer) {
 	gauge := func(name, help string, f func() int) {
 		to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "loopbus", Name: name, Help: help},
@@ -31,7 +31,7 @@ func (r *Runner) registerGauges(to prometheus.Registerer) {
 	to.MustRegister(&queues{js: r.Conn.JetStream()})
 }
 
-// waiting is how many calls wait for approval, of all sessions that the index has.
+// waiting returns how many calls of all indexed sessions wait for approval.
 func (r *Runner) waiting() (n int) {
 	for _, e := range r.Index.View().Entries {
 		n += e.Summary.Approvals
@@ -39,7 +39,7 @@ func (r *Runner) waiting() (n int) {
 	return n
 }
 
-// queues collects what waits in the streams. All runners see the same.
+// queues collects the state of the streams, which is the same for all runners.
 type queues struct {
 	js jetstream.JetStream
 
@@ -64,7 +64,7 @@ func (q *queues) Describe(c chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. Where the servers do not answer there is no value.
+// Collect implements [prometheus.Collector]. It reports no values if the servers do not answer.
 func (q *queues) Collect(c chan<- prometheus.Metric) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

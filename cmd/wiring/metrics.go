@@ -8,7 +8,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// How many values a label takes; see [labels.Set].
+// Limits of the values of a label; see [labels.Set].
 const (
 	maxModels   = 50
 	maxProfiles = 50
@@ -16,8 +16,8 @@ const (
 	maxCodes    = 50
 )
 
-// metrics is what the runner counts. Models, profiles and tools are labels, and bounded: unknown ones, and those beyond
-// so many, are [labels.Other].
+// metrics are the runner's counters. Models, profiles and tools are labels with bounded values: unknown ones, and
+// those beyond the limit, become [labels.Other].
 type metrics struct {
 	providers, models, profiles, tools, codes *labels.Set
 
@@ -27,7 +27,7 @@ type metrics struct {
 	foreign                                               prometheus.Counter
 }
 
-// newMetrics registers the metrics. The tools are those that labels are reserved for.
+// newMetrics registers the metrics. Labels are reserved for tools.
 func newMetrics(to prometheus.Registerer, tools []string) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "loopbus", Name: name, Help: help}, labels)
@@ -67,7 +67,7 @@ func newMetrics(to prometheus.Registerer, tools []string) *metrics {
 	return m
 }
 
-// begin has series in the metrics before anything happens, so that the first of anything is an increase.
+// begin creates series before anything happens, so that the first event of a kind is an increase.
 func (m *metrics) begin(c schemas.RunConfig, profile string, tools []string) {
 	profile = m.profiles.Value(profile)
 	for _, reason := range []schemas.TerminationReason{schemas.EndNoToolCalls, schemas.EndError} {
@@ -96,14 +96,14 @@ func (m *metrics) begin(c schemas.RunConfig, profile string, tools []string) {
 	m.rejected.WithLabelValues(m.codes.Value(string(schemas.RejectInvalid)))
 }
 
-// deletedFor counts a session that was deleted. A nil m counts nothing.
+// deletedFor counts a deleted session. A nil m counts nothing.
 func (m *metrics) deletedFor(reason string) {
 	if m != nil {
 		m.deleted.WithLabelValues(reason).Inc()
 	}
 }
 
-// then counts an event before it calls next, which may be nil.
+// then returns a function that counts an event and then calls next, which may be nil.
 func (m *metrics) then(next func(schemas.Event, *loop.State)) func(schemas.Event, *loop.State) {
 	if next == nil {
 		return m.event
@@ -114,7 +114,7 @@ func (m *metrics) then(next func(schemas.Event, *loop.State)) func(schemas.Event
 	}
 }
 
-// event counts one event of a session, whose state has it.
+// event counts an event that was applied to the session's state.
 func (m *metrics) event(e schemas.Event, s *loop.State) {
 	m.events.WithLabelValues(string(e.Type())).Inc()
 	switch d := e.Data.(type) {

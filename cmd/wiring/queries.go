@@ -17,7 +17,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// openIndex returns the index of the sessions, which is closed after the host, so that it has what the host did last.
+// openIndex returns the index of the sessions. It is closed after the host, so that it includes what the host did
+// last.
 func openIndex(conn *bus.Conn, store *eventstore.Store, o Options) *index.Index {
 	x := o.Index
 	x.Logs, x.Damaged, x.Logger = store, eventstore.ErrDamaged, o.Logger
@@ -25,7 +26,7 @@ func openIndex(conn *bus.Conn, store *eventstore.Store, o Options) *index.Index 
 	return index.Open(conn, x)
 }
 
-// tracked is a session's log that the index follows.
+// tracked is a session's log whose appends the index follows.
 type tracked struct {
 	*eventstore.Log
 	track *index.Track
@@ -35,8 +36,8 @@ type tracked struct {
 func (r *Runner) open(ctx context.Context, session string) (host.SessionLog, error) {
 	log, err := r.Store.Open(ctx, session)
 	if errors.Is(err, eventstore.ErrDeleting) {
-		// The deleter may have died. What the inbox had for the session that is deleted is deleted after this, the command
-		// that the log is opened for perhaps among it: for a conflict the inbox looks before it delivers that again.
+		// The deleter may have died: complete the deletion. That also deletes the session's commands in the inbox, perhaps
+		// including the one being delivered. On a conflict the inbox checks whether it still exists before it redelivers it.
 		if err = r.Deleter.Resume(ctx, session); err == nil {
 			err = fmt.Errorf("session %s was deleted: %w", session, schemas.ErrConflict)
 		}
@@ -61,20 +62,20 @@ func (l *tracked) Close() {
 	l.Log.Close()
 }
 
-// outcome says what has become of a command.
+// outcome returns the event that is the outcome of a command.
 func (r *Runner) outcome(ctx context.Context, session, command string) (e schemas.Event, found bool, err error) {
 	e, _, found, err = r.Index.Outcome(ctx, session, command)
 	return e, found, err
 }
 
-// Catalogue is what queries are answered with about models. Window says how many tokens one takes, Models lists those
-// there are; nil knows of none.
+// Catalogue answers queries about models. Window returns the context window of a model in tokens; Models lists the
+// models. Either may be nil.
 type Catalogue struct {
 	Window func(m schemas.ModelRef) int64
 	Models func() []schemas.ModelInfo
 }
 
-// Queries are the endpoints of the runner's service where clients ask about sessions and models.
+// Queries returns the endpoints of the runner's service that answer queries about sessions and models.
 func (r *Runner) Queries(c Catalogue) []service.Endpoint {
 	return queries.Endpoints(r.Conn, queries.Options{
 		Index: r.Index, Logs: r.Store, View: viewOf(r.Store), Window: c.Window, Models: c.Models,
@@ -83,7 +84,7 @@ func (r *Runner) Queries(c Catalogue) []service.Endpoint {
 	})
 }
 
-// viewOf folds logs for queries.
+// viewOf returns a function that folds a session's log for queries.
 func viewOf(store *eventstore.Store) func(ctx context.Context, session string) (queries.View, error) {
 	return func(ctx context.Context, session string) (queries.View, error) {
 		state, err := fold(ctx, store, session)
@@ -94,7 +95,7 @@ func viewOf(store *eventstore.Store) func(ctx context.Context, session string) (
 	}
 }
 
-// State is what a session's log comes to now, read from its snapshot on. The state is the caller's.
+// State folds a session's log, starting from its snapshot. The caller owns the state.
 func (r *Runner) State(ctx context.Context, session string) (*loop.State, error) {
 	return fold(ctx, r.Store, session)
 }

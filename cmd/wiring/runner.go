@@ -28,47 +28,48 @@ import (
 )
 
 const (
-	// maxDeliver is after how many deliveries a command is given up. Every restart of a runner may cost a session one,
-	// so it is far more than a command that kills its runner should get, and far less than for ever.
+	// maxDeliver is the number of deliveries after which a command is rejected. Every restart of a runner may use one
+	// up, so it is far more than needed for a command that kills its runner, and still finite.
 	maxDeliver = 50
-	// rejectTimeout is what it takes to give a command up, in addition to the time that tools get when its run is
-	// aborted.
+	// rejectTimeout is the time for rejecting such a command, in addition to the time that tools get to stop when its
+	// run is aborted.
 	rejectTimeout = 20 * time.Second
-	// defaultStopTimeout is how long sessions get to close when the runner stops, unless the inbox's option says.
+	// defaultStopTimeout limits how long sessions may take to close on shutdown, unless the inbox's option sets it.
 	defaultStopTimeout = 10 * time.Second
 )
 
-// Options say what a runner is made of. ID and Host.Model are required.
+// Options configures a runner. ID and Host.Model are required.
 type Options struct {
-	ID      string // of the runner, used by no other
+	ID      string // unique id of the runner
 	Streams streams.Options
 	Store   eventstore.Options // Subjects and Logger are filled in
 	Inbox   inbox.Options      // RunnerID, Logger and Registerer are filled in, and limits that are zero
 	Updates live.Options
-	Index   index.Options // how often it is written and compared with the log; what it works with is filled in
-	// Host is what sessions are driven with. What has to do with the bus is filled in: log, toolbox, profiles, dispatcher,
-	// updates, timers, hooks and budgets, and the pipeline of tools.
+	Index   index.Options // intervals of writing and auditing; New fills in the rest
+	// Host configures how sessions are driven. New fills in what depends on the bus: log, toolbox, profiles,
+	// dispatcher, updates, timers, hooks, budgets, and the pipeline of tools.
 	Host host.Options
-	// Change, if not nil, has the last word about Host, for tests.
+	// Change, if not nil, modifies Host after New has filled it in, for tests.
 	Change func(*host.Options)
-	// Handler, if not nil, stands between the inbox and the host, for tests.
+	// Handler, if not nil, wraps the host as the handler of the inbox, for tests.
 	Handler func(inbox.Handler) inbox.Handler
-	// Serve answers the model calls of other runners with this model; nil answers none.
+	// Serve is the model that answers model calls of other runners; nil serves none.
 	Serve models.Model
-	// Retention says how long sessions are kept, by profile; see [retention.KeeperOptions]. Nil keeps all.
+	// Retention limits how long sessions are kept, by profile; see [retention.KeeperOptions]. Nil keeps all.
 	Retention map[string]retention.Rule
-	// RetentionInterval is the time between two rounds; 0 is a minute.
+	// RetentionInterval is the time between two rounds of deletion; 0 means one minute.
 	RetentionInterval time.Duration
-	// Tools are the names of those that have to be announced before the runner is ready.
+	// Tools are the tools that must be announced before the runner is ready.
 	Tools []string
-	// Unserved is how long a tool call waits while nobody announces its tool; 0 is for ever.
+	// Unserved is how long a tool call waits while no worker announces its tool; 0 waits for ever.
 	Unserved time.Duration
 
 	Logger     *slog.Logger          // nil discards
-	Registerer prometheus.Registerer // of metrics; nil counts none
+	Registerer prometheus.Registerer // for metrics; nil registers none
 }
 
-// Runner is a runner on a connection. Its fields may be used, not changed. All methods may be called concurrently.
+// Runner is a runner on a connection. Its fields may be used but not changed. Its methods are safe for concurrent
+// use.
 type Runner struct {
 	Conn      *bus.Conn
 	Store     *eventstore.Store
@@ -81,13 +82,13 @@ type Runner struct {
 	Inbox     *inbox.Inbox
 
 	o       Options
-	metrics *metrics       // nil: none
-	models  *models.Server // nil: none
+	metrics *metrics       // nil without Registerer
+	models  *models.Server // nil without Serve
 	ready   chan struct{}
 }
 
-// New makes the streams, or brings them up to date, and puts a runner together; it does nothing yet. conn stays the
-// caller's and has to outlive the runner, which has to be closed.
+// New creates or upgrades the streams and wires a runner, which does nothing until [Runner.Run]. The caller keeps
+// ownership of conn, which must outlive the runner, and must close the runner.
 func New(ctx context.Context, conn *bus.Conn, o Options) (*Runner, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -142,6 +143,7 @@ func (r *Runner) hostOptions() host.Options {
 	}
 	h.Open = r.open
 	h.Outbox = bus.NewOutbox(r.Conn)
+	h.CatchUp = r.Toolbox.CatchUp
 	h.Toolbox, h.Profiles, h.Resources, h.Pipeline = withAgent{r.Toolbox}, r.Profiles, r.Resources, pipeline.Build
 	h.Tools, h.Live = dispatch.New(r.Conn), live.New(r.Conn, r.o.Updates)
 	h.Timers, h.Services, h.Budgets = bus.NewTimers(r.Conn), bus.NewHooks(r.Conn), bus.NewBudgets(r.Conn)
@@ -152,8 +154,9 @@ func (r *Runner) hostOptions() host.Options {
 	return h
 }
 
-// Run drives the runner's share of the sessions until ctx ends, and then hands them over (graceful shutdown). What is
-// passed in runs for as long; an error of one of them ends the others and is returned. It may be called once.
+// Run drives the runner's share of the sessions until ctx ends, then releases them (graceful shutdown). It runs the
+// functions of beside for the same time; if one of them fails, Run stops and returns its error. Run may be called
+// once.
 func (r *Runner) Run(ctx context.Context, beside ...func(ctx context.Context) error) error {
 	g, serving := errgroup.WithContext(ctx)
 	var h inbox.Handler = &stopping{host: r.Host, stop: serving}
@@ -183,7 +186,7 @@ func (r *Runner) Run(ctx context.Context, beside ...func(ctx context.Context) er
 		g.Go(func() error { return f(serving) })
 	}
 	g.Go(func() error {
-		if r.awaitReady(serving) == nil { // or it is stopped before
+		if r.awaitReady(serving) == nil { // it fails only if the runner stops first
 			close(r.ready)
 		}
 		return nil
@@ -195,8 +198,8 @@ func (r *Runner) Run(ctx context.Context, beside ...func(ctx context.Context) er
 	return err
 }
 
-// Ready is closed once the runner reads its share of the inbox, its own tools are announced, and it serves models if it
-// is to.
+// Ready returns a channel that is closed once the runner reads its share of the inbox, its own tools are announced,
+// and, if configured, it serves models.
 func (r *Runner) Ready() <-chan struct{} { return r.ready }
 
 func (r *Runner) awaitReady(ctx context.Context) error {
@@ -217,8 +220,8 @@ func (r *Runner) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Close waits for the background work of sessions, and ends what follows the bus. It is called after
-// [Runner.Run] has returned.
+// Close waits for the background work of sessions and stops following buckets. Call it after [Runner.Run] has
+// returned.
 func (r *Runner) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(r.o.Inbox.StopTimeout, defaultStopTimeout))
 	defer cancel()

@@ -11,15 +11,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// ErrOver is the cause with which a runner is stopped that was started for one run, when the run has ended: its session
-// gets a moment to come to rest, so that nothing of it is redelivered.
+// ErrOver is the cause for stopping a runner that was started for one run, when that run has ended. Its session gets
+// a moment to come to rest, so that nothing of it is redelivered.
 var ErrOver = errors.New("the run is over")
 
-// restTime is how long a session may take to come to rest after [ErrOver].
+// restTime limits how long a session may take to come to rest after [ErrOver].
 const restTime = time.Second
 
-// stopping hands sessions over at once when the runner is asked to stop: their drivers stop without another effect, and
-// their messages go back to the queue for the next runner.
+// stopping releases sessions at once when the runner is asked to stop: their drivers stop without another effect, and
+// their messages return to the queue for the next runner.
 type stopping struct {
 	host *host.Host
 	stop context.Context
@@ -42,11 +42,12 @@ func (h *stopping) Deliver(ctx context.Context, c schemas.Command, entered func(
 
 func (h *stopping) Owns(ctx context.Context, session string) error { return h.host.Owns(ctx, session) }
 
+func (h *stopping) Absent(ctx context.Context, session string) bool {
+	return h.host.Absent(ctx, session)
+}
+
 func (h *stopping) Reject(ctx context.Context, session string, r schemas.CommandRejected) error {
 	return h.host.Reject(ctx, session, r)
 }
 
-var (
-	_ inbox.Handler = (*stopping)(nil)
-	_ inbox.Owner   = (*stopping)(nil)
-)
+var _ inbox.Handler = (*stopping)(nil)

@@ -10,8 +10,8 @@ import (
 	"github.com/loopbus/loopbus/tools/extension"
 )
 
-// withAgent are the announced tools, and the one that begins sub-agents, which nobody has to announce: a worker's tool
-// of that name is not seen.
+// withAgent adds the tool that starts sub-agents to the announced tools. No worker needs to announce it; a tool of
+// that name announced by a worker is hidden.
 type withAgent struct{ host.Toolbox }
 
 var agent = extension.Agent()

@@ -83,8 +83,12 @@ func bundled(dir, text string) ([]byte, error) {
 	return r.OutputFiles[0].Contents, nil
 }
 
-// copyright is the line that names the holder of a copyright.
-var copyright = regexp.MustCompile(`Copyright 2.+`)
+var (
+	// copyright is the line that names the holder of a copyright.
+	copyright = regexp.MustCompile(`Copyright 2.+`)
+	// indent is left out of the licences, because every byte of them is embedded in the runner.
+	indent = regexp.MustCompile(`(?m)^ +`)
+)
 
 func allLicences(dir string) ([]byte, error) {
 	texts, of := map[string]string{}, map[string][]string{} // by their words, which are what they have in common
@@ -99,7 +103,7 @@ func allLicences(dir string) ([]byte, error) {
 			name += " (" + holder + ")"
 		}
 		key := strings.Join(strings.Fields(words), " ")
-		texts[key], of[key] = strings.TrimSpace(words), append(of[key], name)
+		texts[key], of[key] = strings.TrimSpace(indent.ReplaceAllString(words, "")), append(of[key], name)
 	}
 	var all []string
 	for key, names := range of {

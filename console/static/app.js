@@ -12,7 +12,7 @@ import { SessionView } from "./views/session.js";
 import { SessionsView } from "./views/sessions.js";
 import { TimeView } from "./views/time.js";
 
-/** What there is once it is connected. */
+/** The page once it is connected. */
 class App extends Watched {
   bus = null;
   config = {};
@@ -34,7 +34,7 @@ class App extends Watched {
         if (err instanceof CredentialsError) {
           forget();
           this.login = true;
-          this.problem = credentials ? "The server refuses these." : err.message;
+          this.problem = credentials ? "The server refuses these credentials." : err.message;
           this.change();
           return;
         }
@@ -44,7 +44,7 @@ class App extends Watched {
       }
     }
     this.bus.onConnection((up) => {
-      this.problem = up ? "" : this.bus.link.closed ? "The connection is closed. Reload the page." : "The connection is lost. Connecting again …";
+      this.problem = up ? "" : this.bus.link.closed ? "The connection is closed. Reload the page." : "The connection is lost. Reconnecting …";
       this.change();
     });
     this.waiting = new Waiting(this.bus);

@@ -1,4 +1,4 @@
-// What is different between two states of a session. It is pure.
+// The differences between two states of a session. It is pure.
 
 import { cost, count, json } from "./format.js";
 
@@ -10,8 +10,8 @@ const short = (value) => {
 };
 
 /**
- * What two folds of a session differ in, the first of them of fewer events: values, each [name, before, after], and entries that are new or have
- * changed, each {entry, isNew}. Tools are compared by name.
+ * The differences between two folds of a session, the first of them of fewer events: values, each [name, before, after],
+ * and new or changed entries, each {entry, isNew}. Tools are compared by name.
  */
 export function difference(a, b) {
   const about = (f) => ({

@@ -1,18 +1,18 @@
-// The connection of the page. A user's credentials, where the server wants some, are kept for this tab only.
+// The connection of the page. If the server requires credentials, they are kept for this tab only.
 
 import { client } from "./client/loopbus.js";
 import { wsconnect } from "./vendor/nats.js";
 
 const KEPT = "loopbus.credentials";
 
-/** The server wants other credentials, or some at all. */
+/** The server requires credentials, or has refused the ones given. */
 export class CredentialsError extends Error {}
 
 const kept = () => JSON.parse(sessionStorage.getItem(KEPT) ?? "{}");
 
 export const forget = () => sessionStorage.removeItem(KEPT);
 
-/** Connects with the credentials given, or those that are kept: {user, pass} or {token}. */
+/** Connects with the given credentials, or the kept ones: {user, pass} or {token}. */
 export async function open(credentials) {
   const config = await fetch("/config.json").then((r) => (r.ok ? r.json() : {})).catch(() => ({}));
   const url = new URL("nats", location.href);
@@ -27,7 +27,7 @@ export async function open(credentials) {
     return { config, bus: client(nc, { prefix: config.prefix, source: "/loopbus/console" }) };
   } catch (err) {
     if (/authoriz|authentication/i.test(`${err.name} ${err.message} ${err.cause?.name}`)) {
-      throw new CredentialsError("The server asks for a user and password, or a token.");
+      throw new CredentialsError("The server requires a user and password, or a token.");
     }
     throw err;
   }

@@ -1,18 +1,18 @@
-// Families as trees: a session that comes from another, as a branch or as a sub-agent, stands below it. It is pure.
+// Families as trees: a session that is a branch or a sub-agent of another is shown below it. It is pure.
 
 import { byTime } from "./format.js";
 
 const URGENT = ["waiting_for_approval", "damaged", "failed", "running", "waiting_for_tools"];
 
 /**
- * The rows of a list as trees. list has sessions, the newest first, which byId has by their ids; a family stands where its
- * newest member does. Of a family a row is {s, depth, size, folded, state}: size is how many stand below the session;
- * where they are folded away, state is the most urgent of theirs. A session without one, or whose parent is not in the
- * list, is its own row, since there are many of these ({@link rowOf}).
+ * The rows of a list as trees. list contains sessions, newest first; byId maps their ids to them. A family is placed at the
+ * position of its newest member. Its rows are {s, depth, size, folded, state}: size is the number of sessions below s;
+ * if they are folded, state is the most urgent of their states. A session without a family, or whose parent is not in the
+ * list, is its own row, because there are many of these ({@link rowOf}).
  */
 export function families(list, byId, folded = new Set()) {
   const children = new Map(); // by the parent's id
-  const parents = new Map(); // of those whose parent is in the list
+  const parents = new Map(); // of the sessions whose parent is in the list
   for (const s of list) {
     const parent = s.parent && byId.get(s.parent.session);
     if (!parent || parent === s) continue;
@@ -32,7 +32,7 @@ export function families(list, byId, folded = new Set()) {
   function family(top) {
     if (!seen.has(top)) below(top, 0);
   }
-  /** Adds a session and what stands below it; returns its row. */
+  /** Adds a session and the sessions below it; returns its row. */
   function below(s, depth) {
     seen.add(s);
     const row = { s, depth, size: 0, folded: folded.has(s.session) };
@@ -46,10 +46,10 @@ export function families(list, byId, folded = new Set()) {
   return rows;
 }
 
-/** A row of the list with all that a row of a family has. */
+/** A row of the list with all members of a family's row. */
 export const rowOf = (r) => (r.s ? r : { s: r, depth: 0, size: 0 });
 
-/** The oldest known ancestor. Logs that name each other in a circle have one all the same. */
+/** The oldest known ancestor. It also ends for logs that name each other in a cycle. */
 function root(s, parents) {
   const path = new Set([s]);
   for (let up = parents.get(s); up && !path.has(up); up = parents.get(up)) path.add((s = up));

@@ -1,13 +1,13 @@
-// What a session's events and updates come to, as it is shown: a list of entries, what runs, what waits. It is pure: the
-// same events give the same, so the state at any event is the fold of the events up to it. Each entry has a version v
-// that grows when it changes.
+// The fold of a session's events and updates into the shown state: a list of entries, the run, and what waits. It is pure:
+// the same events give the same state, so the state at any event is the fold of the events up to it. Each entry has a
+// version v that grows when the entry changes.
 
 import { count, REASON } from "./format.js";
 import { inWords, senderOf } from "./subagents.js";
 
 const INPUTS = new Set(["prompt", "steer", "follow_up", "subagent_prompt", "subagent_result"]);
 
-const COMPACTED = { manual: "as asked for", threshold: "since it was nearly full", overflow: "since it was too long" };
+const COMPACTED = { manual: "on request", threshold: "because it was nearly full", overflow: "because it was too long" };
 
 export class Fold {
   seq = 0;
@@ -17,19 +17,19 @@ export class Fold {
   queue = []; // [{id, where, kind, text}]
   commands = new Map(); // {kind, state, text, code, reason} by id
   waiting = new Map(); // calls that wait for approval, by call
-  summing = null; // the note of a summary that is being made
+  summing = null; // the note of the summary in progress
   children = new Map(); // sub-agents at work, by call
   config = {};
   cost = 0;
-  tokens = 0; // ever used
-  context = 0; // what the newest reply filled
+  tokens = 0; // used so far
+  context = 0; // tokens of the context at the newest reply
   lastEnd = null;
 
   #messages = new Map(); // entries by message id
   #calls = new Map(); // by call: "c9"
-  #open = []; // tool calls of replies that no event has begun yet
+  #open = []; // tool calls of replies that have not started yet
   #last = new Map(); // the newest call by the model's id
-  #path = []; // ids of the messages that a model is shown
+  #path = []; // ids of the messages in the model's context
 
   apply({ event, update }) {
     if (update) this.#update(update);
@@ -126,7 +126,7 @@ export class Fold {
     }
   }
 
-  /** Takes messages of a transcript, as a query answers them, in the place of events. */
+  /** Shows the messages of a transcript, the answer of a query, instead of events. */
   recall(messages) {
     for (const { id, message } of messages) if (message) this.#message({ seq: Number(id.slice(1)) || 0 }, id, message);
     return this;
@@ -145,7 +145,7 @@ export class Fold {
   }
 
   on_session_branched(e, d) {
-    this.#note(e, "quiet", `A copy of session ${d.session} as far as event ${d.seq}`, "", { href: `#/s/${d.session}/e/${d.seq}`, of: d.session });
+    this.#note(e, "quiet", `Copy of session ${d.session} up to event ${d.seq}`, "", { href: `#/s/${d.session}/e/${d.seq}`, of: d.session });
     (d.messages ?? []).forEach((m, i) => this.#message(e, `b${e.seq}.${i}`, m));
     this.cost = this.tokens = 0; // its parent's
     this.#open = [];
@@ -162,7 +162,7 @@ export class Fold {
     }
     this.#away(this.#path, false);
     this.summing = null;
-    this.#note(e, "quiet", d.summary ? "Went back, with a summary of what was left" : "Went back", d.summary?.summary);
+    this.#note(e, "quiet", d.summary ? "Moved back, with a summary of the branch that was left" : "Moved back", d.summary?.summary);
   }
 
   #away(ids, away) {
@@ -200,7 +200,7 @@ export class Fold {
     this.summing = this.entries.at(-1);
   }
 
-  /** Says at the beginning of a summary what came of it. */
+  /** Adds the outcome of a summary to the entry at which it started. */
   #summed(changes) {
     if (this.summing) Object.assign(this.summing, changes, { v: this.summing.v + 1 });
     this.summing = null;
@@ -222,7 +222,7 @@ export class Fold {
   }
 
   on_branch_summary_start(e) {
-    this.#summing(e, "Summing up what is left behind …");
+    this.#summing(e, "Summarizing the branch that is left …");
   }
 
   on_branch_summary_end(e, d) {
@@ -268,7 +268,7 @@ export class Fold {
     this.#executes(call, d.args);
   }
 
-  /** Takes the arguments that a call is executed with, where they are not as the model wrote them. */
+  /** Records the arguments that a call is executed with if they differ from the model's. */
   #executes(call, args) {
     if (args === undefined || JSON.stringify(args) === JSON.stringify(call.args)) return;
     this.#touch(call, { said: call.said ?? call.args, args });
@@ -286,7 +286,7 @@ export class Fold {
     const call = this.#calls.get(d.call);
     if (call) this.#executes(call, d.args);
     if (d.ask && !d.failures) return; // what it asks is shown
-    const what = d.block ? "blocked" : d.ask ? "asks somebody" : d.handled ? "dealt with the input" : d.changed?.length ? `changed ${d.changed.join(", ")}`
+    const what = d.block ? "blocked" : d.ask ? "requests approval" : d.handled ? "handled the input" : d.changed?.length ? `changed ${d.changed.join(", ")}`
       : d.args ? "changed the arguments" : "decided";
     const title = `Hook ${d.hook}${d.by ? ` of ${d.by}` : ""} ${what}`;
     const failures = (d.failures ?? []).map((f) => `${f.service}: ${f.error}`).join("\n");
@@ -326,19 +326,19 @@ export class Fold {
 
   on_auto_retry_start(e, d) {
     this.#left(d.messageId);
-    this.#note(e, "warn", `Asked again, attempt ${d.attempt} of ${d.maxAttempts}, after ${d.delayMs / 1000} s`, d.errorMessage);
+    this.#note(e, "warn", `Retried, attempt ${d.attempt} of ${d.maxAttempts}, after ${d.delayMs / 1000} s`, d.errorMessage);
   }
 
   on_auto_retry_end(e, d) {
-    if (!d.success) this.#note(e, "bad", "Given up asking again", d.finalError);
+    if (!d.success) this.#note(e, "bad", "Gave up retrying", d.finalError);
   }
 
   on_model_fallback(e, d) {
     this.#left(d.messageId);
-    this.#note(e, "warn", `Goes on with ${d.to?.provider}/${d.to?.id}`, d.errorMessage ?? d.reason);
+    this.#note(e, "warn", `Continues with ${d.to?.provider}/${d.to?.id}`, d.errorMessage ?? d.reason);
   }
 
-  /** Forgets the calls of a reply that is no part of the transcript: none is begun, though others have their ids. */
+  /** Drops the calls of a reply that is not in the transcript: they never start, although later calls may have their ids. */
   #withdraw(entry) {
     this.#open = this.#open.filter((c) => c.entry !== entry);
   }

@@ -1,4 +1,4 @@
-// Values as people read them.
+// Formatting of values for people.
 
 export const model = (m) => (m ? (m.provider && m.provider !== m.id ? `${m.provider}/${m.id}` : m.id) : "");
 
@@ -12,7 +12,7 @@ export function count(n = 0) {
   return n < 999_500 ? `${(n / 1e3).toFixed(n < 1e4 ? 1 : 0)}k` : `${(n / 1e6).toFixed(1)}M`;
 }
 
-/** So many of something. */
+/** A number with its noun, in singular or plural. */
 export const many = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 export function bytes(n = 0) {
@@ -36,11 +36,14 @@ export function ago(time, now = Date.now()) {
   return new Date(time).toLocaleDateString();
 }
 
-/** Orders times as servers write them, with as many digits of a second as they need. */
+/** Compares times in the servers' format, which has a varying number of fractional digits. */
 export function byTime(a, b) {
   const [x, y] = [a, b].map((time) => String(time).replace("Z", ""));
   return x < y ? -1 : x > y ? 1 : 0;
 }
+
+/** A key of a waiting call. It differs from the key of the same call in a new session with the same id. */
+export const askedKey = (a) => `${a.session}/${a.seq}/${a.digest ?? ""}`;
 
 export const clock = (time) => (time ? new Date(time).toLocaleTimeString([], { hour12: false }) : "");
 
@@ -50,24 +53,25 @@ export const STATUS = {
 };
 
 export const REASON = {
-  no_tool_calls: "done", terminate: "ended by a tool", stop_requested: "stopped", max_turns: "too many turns", budget: "over budget",
-  timeout_48h: "out of time", idle_timeout_120s: "the model fell silent", abort_signal: "aborted", error: "failed",
+  no_tool_calls: "done", terminate: "ended by a tool", stop_requested: "stopped", max_turns: "turn limit reached", budget: "over budget",
+  timeout_48h: "time limit reached", idle_timeout_120s: "the model stopped responding", abort_signal: "aborted", error: "failed",
 };
 
-/** JSON for reading. */
+/** Indented JSON. */
 export function json(value) {
   return typeof value === "string" ? value : JSON.stringify(value, null, 2);
 }
 
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f\u0080-\u009f]/g;
 const ANSI = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
-// What is not seen, or turns text around, but for the joiners of emoji and scripts: as the command line has it.
+// Invisible characters and those that change the direction of text, except the joiners of emoji and scripts: the same set
+// as in the command line.
 const UNSEEN = /(?![\u200c\u200d])[\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /**
- * Text of models and tools as it is shown: colours of terminals left out, other control characters as pictures of
- * themselves. Where exact is set, nothing is left out, and characters that are not seen or turn the direction of text
- * around are shown by number, because text that somebody has to agree to must read as it will be carried out.
+ * Text of models and tools for display: without terminal colours, and with other control characters as their symbols. If
+ * exact is set, nothing is left out, and characters that are invisible or change the direction of text are shown by
+ * number, because a person who approves a text must see exactly what will be executed.
  */
 export function visible(text, exact = false) {
   const lines = text.replace(/\r\n/g, exact ? "\u240d\n" : "\n");

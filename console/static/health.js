@@ -1,11 +1,11 @@
-// What is not as it should be in a deployment, the worst first. It is pure.
+// The problems of a deployment, worst first. It is pure.
 
 import { count, cost, many } from "./format.js";
 
-/** The name of the queue that a tool's calls wait in. */
+/** The name of the queue of a tool's calls. */
 export const queueOf = (t) => [t.name, ...(t.version || t.workspace ? [t.version ?? ""] : []), ...(t.workspace ? [t.workspace] : [])].join("=");
 
-/** How much of a budget is used: shares of tokens and money, the larger one as share. */
+/** How much of a budget is used: the shares of tokens and of cost, and the larger one as share. */
 export function used({ budget, spent }) {
   if (!budget || !spent) return undefined;
   const tokens = budget.maxTokens > 0 ? spent.tokens / budget.maxTokens : 0;
@@ -13,7 +13,7 @@ export function used({ budget, spent }) {
   return { share: Math.max(tokens, money), warn: budget.warnShare || 0.8 };
 }
 
-/** A budget as people read it: what is spent of what. */
+/** A budget for people: the amount spent and the limit. */
 export function budgetText({ budget, spent, spentError }) {
   if (!budget) return "";
   const of = (have, most, shown) => (most > 0 ? `${spent ? shown(have) : "?"} of ${shown(most)}` : "");
@@ -21,7 +21,7 @@ export function budgetText({ budget, spent, spentError }) {
   return `${parts.join(", ")}${budget.per ? ` a ${budget.per}` : ""}${spentError ? ` (${spentError})` : ""}`;
 }
 
-/** Problems, each {part, text, grave}: part names what to look at. seen is what was asked, {value} or {error} by part. */
+/** Problems, each {part, text, grave}: part names the affected part. seen has the answers, {value} or {error} by part. */
 export function problems(seen) {
   const list = [];
   const add = (part, text, grave = false) => list.push({ part, text, grave });
@@ -29,7 +29,7 @@ export function problems(seen) {
   for (const [part, { error }] of Object.entries(seen)) if (error) add(part, `${part}: ${error}`);
   if (seen.runners?.value?.length === 0) add("runners", "no runner answers", true);
   for (const r of of("runners")) {
-    if (r.ready !== true) add("runners", `runner ${r.id} ${r.ready === false ? "is not ready" : "does not say how it is"}`, r.ready === false);
+    if (r.ready !== true) add("runners", `runner ${r.id} ${r.ready === false ? "is not ready" : "does not report its state"}`, r.ready === false);
   }
   const served = new Set(of("tools").map(queueOf));
   for (const q of of("calls")) {
@@ -43,6 +43,6 @@ export function problems(seen) {
     if (u?.share >= 1) add("profiles", `the budget of ${p.name} is used up: ${budgetText(p)}`, true);
     else if (u?.share >= u?.warn) add("profiles", `the budget of ${p.name} is nearly used up: ${budgetText(p)}`);
   }
-  if (seen.models?.value?.length > 0 && !of("models").some((m) => m.key)) add("models", "the runners have a key for no model");
+  if (seen.models?.value?.length > 0 && !of("models").some((m) => m.key)) add("models", "no model has an API key");
   return list.sort((a, b) => b.grave - a.grave);
 }

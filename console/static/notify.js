@@ -1,33 +1,34 @@
-// Notifications of the browser about calls that wait for approval: for who has asked for them, while the page is not in
-// front. They name the session and the tool, and nothing that a model wrote.
+// Browser notifications about calls that wait for approval, for users who have turned them on, while the page is in the
+// background. They name the session and the tool, and contain no text of a model.
 
+import { askedKey } from "./format.js";
 import { go } from "./state.js";
 
 const KEPT = "loopbus.notify";
-const FRESH = 2000; // ms in which the page learns what has waited before it was opened, which is no news
+const FRESH = 2000; // ms after opening the page in which waiting calls are not new and are not notified
 
-/** "on", "off", or "never" where the browser does not show any. */
+/** "on", "off", or "never" if the browser does not show notifications. */
 export function notifying() {
   if (!("Notification" in globalThis) || Notification.permission === "denied") return "never";
   return localStorage.getItem(KEPT) === "on" && Notification.permission === "granted" ? "on" : "off";
 }
 
-/** Turns them on or off, and returns what it is now. The browser asks whoever turns them on. */
+/** Turns notifications on or off, and returns the new state. The browser asks the user for permission. */
 export async function notify(on) {
   if (on && (await Notification.requestPermission()) === "granted") localStorage.setItem(KEPT, "on");
   else localStorage.removeItem(KEPT);
   return notifying();
 }
 
-/** Shows what begins to wait, and takes away what was answered. Returns what ends this. */
+/** Notifies of calls that begin to wait, and closes notifications of answered ones. Returns a function that stops it. */
 export function notifyOf(waiting) {
-  const shown = new Map(); // by session and event; null for what was not shown
+  const shown = new Map(); // null for calls without a notification
   const since = Date.now();
   return waiting.watch(() => {
-    const now = new Set(waiting.list.map((a) => `${a.session}/${a.seq}`));
+    const now = new Set(waiting.list.map(askedKey));
     for (const [key, n] of shown) if (!now.has(key)) n?.close(), shown.delete(key);
     for (const a of waiting.list) {
-      const key = `${a.session}/${a.seq}`;
+      const key = askedKey(a);
       if (!shown.has(key)) shown.set(key, Date.now() - since > FRESH && !document.hasFocus() && notifying() === "on" ? show(a, key) : null);
     }
   });

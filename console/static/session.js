@@ -1,19 +1,19 @@
-// A session that is followed: its fold, and what was loaded with it.
+// A followed session: its fold, and the data loaded with it.
 
 import { Fold } from "./fold.js";
 import { Watched } from "./state.js";
 
 const LONG = 500; // events
-const PEEK = 500; // ms that the newest messages are waited for before the whole log is read
-const STATE = 1000; // ms that a runner is waited for that says how long the log is, which can be read without it
+const PEEK = 500; // ms to wait for the newest messages before the whole log is read
+const STATE = 1000; // ms to wait for a runner to report the length of the log, which can be read without it
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export class Followed extends Watched {
   fold = new Fold();
-  events = []; // all of the log, for the time line
+  events = []; // the whole log, for the time line
   loaded = false;
-  preview = null; // a fold of the newest messages, until it is loaded
+  preview = null; // a fold of the newest messages, until the log is loaded
   error = "";
   stats = null;
   #stop = new AbortController();
@@ -25,7 +25,7 @@ export class Followed extends Watched {
     try {
       this.session = bus.session(id);
     } catch (err) {
-      this.error = err.message; // it is no id
+      this.error = err.message; // the id is not valid
       return;
     }
     this.#follow();
@@ -35,11 +35,11 @@ export class Followed extends Watched {
   async #follow() {
     const signal = this.#stop.signal;
     try {
-      const peeked = this.#peek(signal); // asked for at once: if the session is long, it is what is shown first
-      const { seq } = await this.session.state({ signal, timeout: STATE }).catch(() => ({ seq: 0 })); // how far there is something to load
+      const peeked = this.#peek(signal); // requested at once: it is shown first if the session is long
+      const { seq } = await this.session.state({ signal, timeout: STATE }).catch(() => ({ seq: 0 })); // up to where the log has to be loaded
       this.loaded = seq === 0;
       this.change();
-      if (seq > LONG) await Promise.race([peeked, sleep(PEEK)]); // reading all of it takes the page what showing it needs
+      if (seq > LONG) await Promise.race([peeked, sleep(PEEK)]); // reading the whole log keeps the page too busy to show the messages
       for await (const item of this.session.watch(1, { signal })) {
         this.fold.apply(item);
         if (item.event) this.events.push(item.event);
@@ -55,7 +55,7 @@ export class Followed extends Watched {
     }
   }
 
-  /** Has the newest messages shown while the log is read. Returns when they are on the screen. */
+  /** Shows the newest messages while the log is read. Returns when they are on the screen. */
   async #peek(signal) {
     try {
       const { messages } = await this.session.messages({ limit: 20 }, { signal });
@@ -64,7 +64,7 @@ export class Followed extends Watched {
       this.change();
       if (!document.hidden) await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
     } catch {
-      // the log has them too
+      // the log contains them, too
     }
   }
 
@@ -73,7 +73,7 @@ export class Followed extends Watched {
       this.stats = await this.session.stats({ signal: this.#stop.signal });
       this.change();
     } catch {
-      // a session that has not begun has none
+      // a session without events has none
     }
   }
 

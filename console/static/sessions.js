@@ -1,20 +1,20 @@
-// The list of sessions: pages of the runners' index, the first of which is asked again and again while somebody looks.
+// The list of sessions: pages of the runners' index. The first page is polled while the list is visible.
 
-import { byTime } from "./format.js";
+import { askedKey, byTime } from "./format.js";
 import { Watched } from "./state.js";
 
 const PAGE = 100;
 const AGAIN = 1000; // ms
-const ASKED = 3000; // ms after which somebody is told that no runner answers
+const ASKED = 3000; // ms after which the page reports that no runner answers
 
-/** Gives sessions the time of their last activity as text that is in the order of time, whatever digits it has. */
+/** Gives sessions the time of their last activity as text that sorts by time, whatever its number of digits. */
 function dated(page) {
   for (const s of page.sessions) s.at = s.lastActivity.replace("Z", "");
   return page;
 }
 
 export class SessionList extends Watched {
-  rows = []; // the newest first
+  rows = []; // newest first
   byId = new Map();
   loaded = false;
   partial = false;
@@ -64,7 +64,7 @@ export class SessionList extends Watched {
     }
   }
 
-  /** Puts the first page in front. Sessions that fit no more are gone from it, and known by lying within its time. */
+  /** Puts the first page in front. It drops sessions in the page's range of time that the page does not contain any more. */
   #front({ sessions, next }) {
     const ids = new Set(sessions.map((s) => s.session));
     const oldest = next ? (sessions.at(-1)?.at ?? "") : "";
@@ -72,23 +72,23 @@ export class SessionList extends Watched {
     this.#order(sessions, rest, sessions);
   }
 
-  /** Puts a page at the end. What changes while somebody reads comes again, and takes the place of what it was. */
+  /** Appends a page. A session that changes between pages is listed again, and replaces its older row. */
   #append({ sessions }) {
     const news = sessions.filter((s) => !(this.byId.get(s.session)?.seq >= s.seq));
     const again = new Set(news.filter((s) => this.byId.has(s.session)).map((s) => s.session));
     this.#order(again.size ? this.rows.filter((s) => !again.has(s.session)) : this.rows, news, news);
   }
 
-  /** The newest first, of two lists that are. */
+  /** Merges two lists, newest first, into one. */
   #order(front, rest, news) {
     for (const s of news) this.byId.set(s.session, s);
     this.rows = front.concat(rest);
-    // Both are in order, but for what has changed meanwhile, so there is seldom anything to do where they meet.
+    // Both are sorted, except for sessions that have changed in the meantime, so there is rarely anything to sort.
     if (front.length > 0 && rest.length > 0 && front.at(-1).at < rest[0].at) this.rows.sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0));
     this.change();
   }
 
-  /** Loads the page that follows. */
+  /** Loads the next page. */
   async load() {
     if (this.#loading || this.#next === undefined) return;
     this.#loading = true;
@@ -125,8 +125,8 @@ export class Waiting extends Watched {
     while (!this.#stop.signal.aborted) {
       try {
         for await (const a of this.bus.approvals({ signal: this.#stop.signal })) {
-          if (a.waiting) waiting.set(`${a.session}/${a.seq}`, a);
-          else waiting.delete(`${a.session}/${a.seq}`);
+          if (a.waiting) waiting.set(askedKey(a), a);
+          else waiting.delete(askedKey(a));
           this.list = [...waiting.values()].sort((x, y) => byTime(x.requested, y.requested));
           this.change();
         }

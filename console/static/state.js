@@ -1,8 +1,8 @@
-// What views share: values that can be watched, the place in the URL, and one frame of the screen for many changes.
+// Shared by the views: observable values, the place in the URL, and batching of changes into one frame.
 
 import { useEffect, useState } from "./vendor/preact.js";
 
-/** A value that views watch. change tells them, at most once a frame. */
+/** A value that views watch. change notifies them, at most once a frame. */
 export class Watched {
   version = 0;
   #watchers = new Set();
@@ -16,7 +16,7 @@ export class Watched {
       this.#told = false;
       for (const f of [...this.#watchers]) f(this.version);
     };
-    // A page in the background has no frames, and should be right when somebody looks at it.
+    // A page in the background gets no frames, and should be up to date when it becomes visible.
     if (document.hidden) setTimeout(tell, 250);
     else requestAnimationFrame(tell);
   }
@@ -40,7 +40,7 @@ export function useWatched(value) {
   return value;
 }
 
-/** Makes something when its key changes and ends it when the view goes. make returns something with stop(). */
+/** Creates an object when its key changes, and stops it when the view is removed. make returns an object with stop(). */
 export function useOwned(make, key) {
   const [owned, set] = useState(null);
   useEffect(() => {
@@ -76,13 +76,13 @@ export function usePlace() {
 
 export const go = (hash) => (location.hash = hash);
 
-/** Changes the place without a step in the browser's history. */
+/** Changes the place without adding to the browser's history. */
 export function replace(hash) {
   history.replaceState(null, "", hash);
   dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
-/** What has become of what somebody did: shown for a while. */
+/** The outcome of a user's action: shown for a while. */
 class Notices extends Watched {
   list = [];
   #n = 0;
@@ -102,7 +102,7 @@ class Notices extends Watched {
 
 export const notices = new Notices();
 
-/** Does something that somebody has asked for, and says what has become of it. */
+/** Carries out a user's action, and shows its outcome. */
 export async function doing(what, f) {
   try {
     const result = await f();

@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// hand hands events over.
+// hand appends events without sending them.
 func hand(t *testing.T, l *eventstore.Log, events ...schemas.Event) {
 	t.Helper()
 	for _, e := range events {

@@ -13,13 +13,13 @@ import (
 
 func requested(e schemas.Event) bool { return e.Type() == schemas.EventApprovalRequested }
 
-// waiting is the call that the newest request is about.
+// waiting returns the call of the newest request for approval.
 func waiting(log []schemas.Event) schemas.CallKey {
 	asked := system.DataOf[*schemas.ApprovalRequested](log)
 	return asked[len(asked)-1].Call
 }
 
-// answer is the command that approves a call, or denies it.
+// answer returns the command that approves or denies a call.
 func answer(approve bool, a schemas.ApprovalAnswer) schemas.CommandData {
 	if approve {
 		return &schemas.Approve{ApprovalAnswer: a}
@@ -27,8 +27,8 @@ func answer(approve bool, a schemas.ApprovalAnswer) schemas.CommandData {
 	return &schemas.Deny{ApprovalAnswer: a}
 }
 
-// A profile has calls approved: the session is at rest meanwhile, the first answer counts, and the log says who, and
-// why.
+// A profile requires approval of calls. The session is at rest until the answer, the first answer counts, and the log
+// has who answered and why.
 func TestACallWaitsForApproval(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -64,7 +64,7 @@ func TestACallWaitsForApproval(t *testing.T) {
 	}
 }
 
-// A service asks for an approval, and time denies it.
+// A service requests an approval, and the request expires.
 func TestAServiceAsksForApproval(t *testing.T) {
 	t.Parallel()
 	ref := at(schemas.HookBeforeToolCall, "policy")
@@ -82,7 +82,7 @@ func TestAServiceAsksForApproval(t *testing.T) {
 	}
 }
 
-// An approval outlives its runner: another one takes the answer.
+// A request for approval outlives its runner: the next runner handles the answer.
 func TestAnApprovalSurvivesTheRunner(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} })

@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A new session begins as a copy of another one, up to an event, and goes its own way.
+// A new session starts as a copy of another one up to an event, and continues independently.
 func TestASessionIsBranched(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -53,21 +53,46 @@ func TestASessionIsBranched(t *testing.T) {
 	}
 }
 
-// A model branches its own session: the copy ends before the reply that asked for it.
+// A model branches its own session: the copy ends before the reply that called the tool. The model cannot choose
+// another session, and the number of copies per run is limited.
 func TestAModelBranchesItsSession(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.Prompted(t, "s1", "one", 1)
-	log := r.Prompted(t, "s1", `call session_branch {"session":"fork"}`, 2)
-	if d := cmp.Diff([]string{"Branched into session fork"}, results(log)); d != "" {
-		t.Errorf("results (-want +got):\n%s", d)
+	log := r.Prompted(t, "s1", `call session_branch {}`, 2)
+	got := results(log)
+	id, ok := strings.CutPrefix(strings.Join(got, "\n"), "Branched into session ")
+	if !ok || !strings.HasPrefix(id, "s1-c") {
+		t.Fatalf("results %q", got)
 	}
-	copied := r.Prompted(t, "fork", "two", 1)
+	copied := r.Prompted(t, id, "two", 1)
 	said := system.DataOf[*schemas.SessionBranched](copied)[0].Messages
 	if len(said) != 3 || !strings.HasPrefix(said[2].(*schemas.UserMessage).Content.JoinText(), "call session_branch") {
 		t.Errorf("copied %+v", said)
 	}
-	r.Verify(t, "fork")
+	r.Verify(t, id)
+}
+
+// Copies beyond the limit of a run are refused. The limit counts again from zero in the next run.
+func TestARunMakesFewCopies(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	prompt := strings.TrimSuffix(strings.Repeat("call session_branch {}\n", schemas.MaxBranchesOfRun+1), "\n")
+	made := map[bool]int{}
+	for _, text := range results(r.Prompted(t, "s1", prompt, 1)) {
+		if _, ok := strings.CutPrefix(text, "Branched into session "); ok {
+			made[true]++
+		} else if text == "A run may make no more than 16 copies of its session" {
+			made[false]++
+		}
+	}
+	if d := cmp.Diff(map[bool]int{true: schemas.MaxBranchesOfRun, false: 1}, made); d != "" {
+		t.Errorf("made (-want +got):\n%s", d)
+	}
+	got := results(r.Prompted(t, "s1", `call session_branch {}`, 2))
+	if last := got[len(got)-1]; !strings.HasPrefix(last, "Branched into session ") {
+		t.Errorf("in the next run: %q", last)
+	}
 }
 
 func TestAModelInterruptsItsRun(t *testing.T) {

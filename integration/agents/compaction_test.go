@@ -17,18 +17,18 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// narrow is a model whose window is small. What it is asked beyond that it refuses as vendors do. Asked for a summary
-// it writes one that has the lines of the conversation which begin with "needle".
+// narrow is a model with a small window. It refuses longer requests as vendors do. A summary has the lines of the
+// conversation that start with "needle".
 type narrow struct {
 	window int64
 
 	mu        sync.Mutex
 	summaries []schemas.ModelRequest
 	asked     []schemas.ModelRequest
-	most      int64 // tokens of a request that was served
+	most      int64 // tokens of the largest request that was served
 	overflows int
 	fail      []schemas.AssistantMessage // of the next requests for a summary
-	block     chan struct{}              // of requests for a summary, where it is not nil
+	block     chan struct{}              // blocks requests for a summary unless it is nil
 }
 
 func tokensOf(req schemas.ModelRequest) int64 {
@@ -114,7 +114,7 @@ func (n *narrow) answer(
 
 var _ driver.Model = (*narrow)(nil)
 
-// narrowRig is a system whose model has a small window.
+// narrowRig starts a system whose model has a small window.
 func narrowRig(t *testing.T, window int64, policy schemas.CompactionPolicy, more func(h *host.Options)) (*rig, *narrow,
 	*client.Session) {
 	t.Helper()
@@ -154,8 +154,8 @@ func (r *rig) log(session string) (log []schemas.Event) {
 	return log
 }
 
-// A context that comes near the window is compacted before the model refuses it: after a run, before a prompt, and
-// between a batch of tools and the next model call. What a summary keeps is kept by the next one.
+// A context close to the window is compacted before the model refuses it: after a run, before a prompt, and between a
+// batch of tools and the next model call. The next summary keeps the content of the last one.
 func TestAContextIsCompactedInTime(t *testing.T) {
 	t.Parallel()
 	r, model, _ := narrowRig(t, 3000, on(600, 500), nil)
@@ -214,7 +214,8 @@ func TestAContextIsCompactedInTime(t *testing.T) {
 	r.Verify(t, "s1")
 }
 
-// Somebody asks for a compaction: it is done, refused, stopped or reported as failed, and never silently.
+// A client requests a compaction. It is done, rejected, aborted or reported as failed; the client always gets an
+// outcome.
 func TestACompactionIsAskedFor(t *testing.T) {
 	t.Parallel()
 	r, model, s := narrowRig(t, 100_000, on(1000, 100), nil)
@@ -231,7 +232,7 @@ func TestACompactionIsAskedFor(t *testing.T) {
 	r.Prompted(t, "s1", long, 2)
 	r.Prompted(t, "s1", "needle "+long, 3)
 
-	model.mu.Lock() // empty, cut off, overloaded: not taken, and asked for again as often as the policy says
+	model.mu.Lock() // empty, truncated and overloaded replies are requested again as often as the policy allows
 	model.fail = []schemas.AssistantMessage{
 		{StopReason: schemas.StopStop},
 		{StopReason: schemas.StopLength, Content: schemas.Contents{schemas.Text{Text: "cut"}}},
@@ -281,11 +282,11 @@ func TestACompactionIsAskedFor(t *testing.T) {
 	r.Verify(t, "s1")
 }
 
-// A model that refuses a context for its length is asked again after a compaction, once.
+// If a model refuses a context for its length, the context is compacted and the model called again, once.
 func TestAnOverflowIsCompactedOnce(t *testing.T) {
 	t.Parallel()
 	r, model, _ := narrowRig(t, 2000, on(500, 300), func(h *host.Options) {
-		h.Window = func(schemas.ModelRef) int64 { return 0 } // nobody knows the window
+		h.Window = func(schemas.ModelRef) int64 { return 0 } // the window is unknown
 	})
 	long := strings.Repeat("word ", 300)
 	for n := range 8 {
@@ -300,7 +301,7 @@ func TestAnOverflowIsCompactedOnce(t *testing.T) {
 	if done := ends(log); len(done) == 0 || done[0].Reason != schemas.CompactOverflow || model.overflows == 0 {
 		t.Errorf("%d overflows, compactions %+v", model.overflows, done)
 	}
-	log = r.Prompted(t, "s1", strings.Repeat("word ", 3000), 9) // more than any compaction makes room for
+	log = r.Prompted(t, "s1", strings.Repeat("word ", 3000), 9) // more than a compaction can make room for
 	all := system.DataOf[*schemas.AgentEnd](log)
 	last := ends(log)[len(ends(log))-1]
 	if end := all[len(all)-1]; end.TerminationReason != schemas.EndError || end.ErrorMessage != "prompt is too long" {

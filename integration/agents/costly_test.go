@@ -7,8 +7,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Whoever serves a model says what a reply has cost. Costs that add up to more than a number can say, and tokens to
-// more than readers keep exactly, do not keep the session from ending its run.
+// The server of a model reports the cost of a reply. Costs whose sum exceeds the range of numbers, and sums of tokens
+// that readers cannot represent exactly, do not prevent the end of a run.
 func TestCostsBeyondNumbers(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)

@@ -1,3 +1,3 @@
-// Package agents holds tests of what bounds and shapes a session, over the whole of loopbus: hooks that services
-// answer, profiles, approvals, budgets, the tool pipeline, tools of a client, and branches.
+// Package agents has integration tests of the features that limit and shape a session: hooks that services answer,
+// profiles, approvals, budgets, compaction, sub-agents, the tool pipeline, tools of a client, and branches.
 package agents

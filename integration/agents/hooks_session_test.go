@@ -18,7 +18,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// wantRejected wants a command to have been refused.
+// wantRejected checks that a command was rejected.
 func wantRejected(t *testing.T, err error, code schemas.RejectCode, reason string) {
 	t.Helper()
 	var rejected *client.RejectedError
@@ -27,8 +27,8 @@ func wantRejected(t *testing.T, err error, code schemas.RejectCode, reason strin
 	}
 }
 
-// watched is a narrow system whose contexts are summed up only when somebody asks, with services at these hooks. Three
-// prompts have run in it.
+// watched starts a narrow system that compacts only on request, with services at these hooks. It has completed three
+// prompts.
 func watched(t *testing.T, refs ...schemas.HookRef) (*rig, *narrow, *client.Session) {
 	t.Helper()
 	r, model, s := narrowRig(t, 100_000, on(1000, 100), func(h *host.Options) { h.Defaults.Hooks = refs })
@@ -38,7 +38,7 @@ func watched(t *testing.T, refs ...schemas.HookRef) (*rig, *narrow, *client.Sess
 	return r, model, s
 }
 
-// A service says that a context is not to be summed up, or how it is; one that nobody hears changes nothing.
+// A service refuses a compaction, or provides the summary. A service whose answer is lost changes nothing.
 func TestServicesDecideAboutCompactions(t *testing.T) {
 	t.Parallel()
 	gone, ref := at(schemas.HookSessionBeforeCompact, "gone"), at(schemas.HookSessionBeforeCompact, "keeper")
@@ -94,8 +94,8 @@ func TestServicesDecideAboutCompactions(t *testing.T) {
 	r.Verify(t, "s1")
 }
 
-// A service says that nobody is to go there, writes the summary of what is left behind, or says what a model is told
-// that does, and how it is labelled.
+// A service refuses a navigation, writes the summary of the abandoned branch, or sets the instructions and the label of
+// the summary that a model writes.
 func TestServicesDecideAboutNavigations(t *testing.T) {
 	t.Parallel()
 	ref := at(schemas.HookSessionBeforeTree, "keeper")
@@ -158,7 +158,7 @@ func TestServicesDecideAboutNavigations(t *testing.T) {
 	}
 }
 
-// decided is the decision that an answer of the keeper comes to.
+// decided returns the decision that results from an answer of the keeper.
 func decided(hook schemas.HookName, a *schemas.HookAnswer) *schemas.HookDecision {
 	d := &schemas.HookDecision{Hook: hook, By: "keeper"}
 	if a != nil {
@@ -177,8 +177,8 @@ func firstReply(log []schemas.Event) string {
 	return ""
 }
 
-// A service says that no session is to begin as a copy from an entry. Who let it pass is in the copy's log; one that
-// nobody hears is not against it, and whole copies are nothing that it is asked about.
+// A service refuses copies of a session from an entry. The log of an allowed copy has the services that allowed it. A
+// service that does not answer does not refuse, and copies of whole sessions need no decision.
 func TestServicesDecideAboutForks(t *testing.T) {
 	t.Parallel()
 	gone, ref := at(schemas.HookSessionBeforeFork, "gone"), at(schemas.HookSessionBeforeFork, "keeper")
@@ -217,9 +217,9 @@ func TestServicesDecideAboutForks(t *testing.T) {
 		Failures: nobody})
 	if d := cmp.Diff([]schemas.EventType{schemas.EventHookDecision, schemas.EventCommandRejected},
 		system.TypesOf(log)); d != "" {
-		t.Errorf("log of the refused (-want +got):\n%s", d)
+		t.Errorf("log of the refused copy (-want +got):\n%s", d)
 	}
-	do(t, fork("refused-at", firstReply(r.log("s1")), "")) // the session has not begun by that
+	do(t, fork("refused-at", firstReply(r.log("s1")), "")) // the refused session was not created
 	if n := asked; n != 4 {
 		t.Errorf("asked %d times", n)
 	}
@@ -236,7 +236,7 @@ func TestServicesDecideAboutForks(t *testing.T) {
 	r.Verify(t, "refused-at")
 }
 
-// sender is a model that sends its vendor a payload of so many bytes.
+// sender is a model that sends its vendor a payload of this many bytes.
 type sender struct {
 	driver.Model
 	bytes int
@@ -259,8 +259,8 @@ func (m *sender) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2
 	}
 }
 
-// Over the bus a service sees what a vendor is sent, and replaces it; what is too large for a message is sent as it is,
-// and the log says so.
+// A service receives the request to a vendor over the bus and replaces it. A request that is too large for a message is
+// sent unchanged, and the log has that.
 func TestServicesSeeWhatIsSent(t *testing.T) {
 	t.Parallel()
 	ref := at(schemas.HookBeforeProviderRequest, "redact")

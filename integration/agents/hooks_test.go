@@ -22,7 +22,7 @@ func at(hook schemas.HookName, service string) schemas.HookRef {
 	return schemas.HookRef{Hook: hook, Service: service, TimeoutMs: minute}
 }
 
-// Services decide one after the other; what one has changed the next one sees, and one that blocks has the last word.
+// Services decide one after the other. Each receives the changes of the ones before it, and a block is final.
 func TestServicesDecideAboutCalls(t *testing.T) {
 	t.Parallel()
 	first, second := at(schemas.HookBeforeToolCall, "redact"), at(schemas.HookBeforeToolCall, "policy")
@@ -78,7 +78,7 @@ func checkDecision(t *testing.T, log []schemas.Event, want *schemas.HookDecision
 	}
 }
 
-// What is not answered is no: of a tool call.
+// A tool call is blocked if a service does not answer.
 func TestNoAnswerBlocksACall(t *testing.T) {
 	t.Parallel()
 	silent := schemas.HookRef{Hook: schemas.HookBeforeToolCall, Service: "silent", TimeoutMs: 20}
@@ -108,7 +108,7 @@ func TestNoAnswerBlocksACall(t *testing.T) {
 	}
 }
 
-// Parts of a result are replaced one service after the other; one that gives no answer changes nothing.
+// Services replace parts of a result one after the other. A service that does not answer changes nothing.
 func TestServicesChangeResults(t *testing.T) {
 	t.Parallel()
 	gone, mask := at(schemas.HookAfterToolCall, "gone"), at(schemas.HookAfterToolCall, "mask")
@@ -133,7 +133,7 @@ func TestServicesChangeResults(t *testing.T) {
 		Failures: []schemas.HookFailure{{Service: "gone", Error: "hook agent.hook.afterToolCall.gone: no service listens"}}})
 }
 
-// An input can be replaced, or dealt with elsewhere, before any run sees it.
+// A service can replace an input, or handle it itself, before a run applies it.
 func TestServicesScreenInputs(t *testing.T) {
 	t.Parallel()
 	ref := at(schemas.HookInput, "triage")
@@ -151,20 +151,20 @@ func TestServicesScreenInputs(t *testing.T) {
 	log := r.Until(t, "s1", "the outcome of the prompt",
 		func(e schemas.Event) bool { return e.Type() == schemas.EventCommandApplied })
 	if got := system.DataOf[*schemas.AgentStart](log); len(got) != 0 {
-		t.Errorf("a run began: %v", system.TypesOf(log))
+		t.Errorf("a run started: %v", system.TypesOf(log))
 	}
 	checkDecision(t, log, &schemas.HookDecision{Hook: schemas.HookInput, Handled: true, By: "triage",
 		Reason: "answered from the manual"})
 
 	log = r.Prompted(t, "s1", "shout", 1)
 	if d := cmp.Diff([]string{"SHOUT"}, system.Said(log)); d != "" {
-		t.Errorf("said (-want +got):\n%s", d)
+		t.Errorf("user messages (-want +got):\n%s", d)
 	}
 	r.EmptyInbox(t)
 	r.Verify(t, "s1")
 }
 
-// Steering that waits is screened before a run takes it in.
+// Queued steering is screened before a run applies it.
 func TestServicesScreenSteering(t *testing.T) {
 	t.Parallel()
 	ref := at(schemas.HookInput, "triage")
@@ -176,7 +176,7 @@ func TestServicesScreenSteering(t *testing.T) {
 		}
 		return &schemas.HookAnswer{}
 	})
-	r.service(hold, func(schemas.HookRequest) *schemas.HookAnswer { // while the tool waits, steering comes
+	r.service(hold, func(schemas.HookRequest) *schemas.HookAnswer { // steering arrives while the tool waits
 		r.Send(t, "s1", &schemas.Steer{Input: client.Text("drop this")}, client.WithID("st1"))
 		r.Send(t, "s1", &schemas.Steer{Input: client.Text("keep this")}, client.WithID("st2"))
 		return &schemas.HookAnswer{}
@@ -187,11 +187,11 @@ func TestServicesScreenSteering(t *testing.T) {
 		return ok && d.CommandID == "st2"
 	})
 	if d := cmp.Diff([]string{`call note {}`, "keep this"}, system.Said(log)); d != "" {
-		t.Errorf("said (-want +got):\n%s", d)
+		t.Errorf("user messages (-want +got):\n%s", d)
 	}
 }
 
-// A service can give a run another system prompt and messages of its own.
+// A service can set the system prompt of a run and add messages to it.
 func TestServicesBeginRuns(t *testing.T) {
 	t.Parallel()
 	ref := at(schemas.HookBeforeAgentStart, "memory")
@@ -203,7 +203,7 @@ func TestServicesBeginRuns(t *testing.T) {
 	})
 	log := r.Prompted(t, "s1", "hello", 1)
 	if d := cmp.Diff([]string{"hello", "Yesterday: rain."}, system.Said(log)); d != "" {
-		t.Errorf("said (-want +got):\n%s", d)
+		t.Errorf("user messages (-want +got):\n%s", d)
 	}
 	if got := r.asked.Requests("s1"); len(got) != 1 || got[0].SystemPrompt != "Be kind. Be brief." ||
 		len(got[0].Messages) != 2 {
@@ -214,7 +214,7 @@ func TestServicesBeginRuns(t *testing.T) {
 	r.Verify(t, "s1")
 }
 
-// A service can show the model less than there is, which changes nothing in the transcript.
+// A service can remove messages from the context of the model. The transcript does not change.
 func TestServicesPruneTheContext(t *testing.T) {
 	t.Parallel()
 	ref, broken := at(schemas.HookContext, "pruner"), at(schemas.HookContext, "gone")
@@ -228,7 +228,7 @@ func TestServicesPruneTheContext(t *testing.T) {
 		t.Errorf("asked %+v", got)
 	}
 	if d := cmp.Diff([]string{"one", "two"}, system.Said(log)); d != "" {
-		t.Errorf("said (-want +got):\n%s", d)
+		t.Errorf("user messages (-want +got):\n%s", d)
 	}
 	for _, d := range decisions(log, schemas.HookContext) {
 		if d.By != "pruner" || !cmp.Equal(d.Changed, []string{"messages"}) || len(d.Failures) != 1 {
@@ -237,7 +237,7 @@ func TestServicesPruneTheContext(t *testing.T) {
 	}
 }
 
-// A message is stored as a service has left it; it stays of its role, and a result of its call.
+// The log has a message as the services have changed it. Its role, and the call of a result, cannot change.
 func TestServicesReplaceMessages(t *testing.T) {
 	t.Parallel()
 	ref := at(schemas.HookMessageEnd, "dlp")
@@ -257,7 +257,7 @@ func TestServicesReplaceMessages(t *testing.T) {
 	})
 	log := r.Prompted(t, "s1", `call note {}`, 1)
 	if d := cmp.Diff([]string{`call note {}`}, system.Said(log)); d != "" {
-		t.Errorf("said (-want +got):\n%s", d)
+		t.Errorf("user messages (-want +got):\n%s", d)
 	}
 	for _, text := range system.Replied(log) {
 		if !strings.HasPrefix(text, "[checked]") {

@@ -12,8 +12,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// loud is a model that answers what begins with "loud" by as much text as a result may have, of a character that takes
-// six bytes of JSON.
+// loud is a model that answers prompts that start with "loud" with the longest text that a result may have, of a
+// character that takes six bytes in JSON.
 type loud struct{ driver.Model }
 
 func (l loud) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
@@ -27,7 +27,8 @@ func (l loud) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[sc
 	}
 }
 
-// What a sub-agent says last takes many times as much as JSON. Its parent gets what a command can hold, and goes on.
+// The last message of a sub-agent is many times larger in JSON. Its parent gets as much as a command can hold, and
+// continues.
 func TestASubagentIsLoud(t *testing.T) {
 	t.Parallel()
 	r, _ := family(t, func(h *host.Options) { h.Model = loud{h.Model} })

@@ -12,13 +12,13 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// in has a tool announced for a workspace.
+// in returns a tool that is announced for a workspace.
 func in(workspace string, tool tools.Tool) tools.Tool {
 	tool.Workspace = workspace
 	return tool
 }
 
-// ofClient is a tool of a client of that name.
+// ofClient returns a tool of the client with this name.
 func ofClient(name string, tool tools.Tool) tools.Tool {
 	tool.Workspace, tool.Channel = name, true
 	return tool
@@ -36,7 +36,7 @@ func layersOf(log []schemas.Event) map[string]schemas.ToolLayer {
 	return layers
 }
 
-// The log says of every tool how the session came by it, or why it did not.
+// The log has for every tool which layer added it to the session, or which one removed it.
 func TestTheLogTellsWhatEachLayerDid(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -67,7 +67,7 @@ func TestTheLogTellsWhatEachLayerDid(t *testing.T) {
 	}
 }
 
-// awaitTool waits until the runner knows a tool of a workspace.
+// awaitTool waits until the runner has the announcement of a workspace's tool.
 func (r *rig) awaitTool(name, workspace string) {
 	r.t.Helper()
 	system.Eventually(r.t, "the runner knows "+name, func() bool {
@@ -84,7 +84,8 @@ func (r *rig) awaitTool(name, workspace string) {
 	})
 }
 
-// A client's tools belong to the sessions that it opened: calls go to it, and other sessions do not have them.
+// The tools of a client belong to the sessions that it opened: it gets their calls, and other sessions do not have the
+// tools.
 func TestAClientBringsToolsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -113,8 +114,8 @@ func TestAClientBringsToolsOfItsOwn(t *testing.T) {
 	stop()
 }
 
-// Who may send prompts chooses no workspace: its workers serve the sessions that work there, and a prompt that names it
-// as a client's does not have them called.
+// A client that may only send prompts cannot choose a workspace: workers of a workspace serve the sessions of that
+// workspace, and a prompt that names it as the channel of a client does not cause calls to them.
 func TestAWorkspaceIsNoChannel(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)

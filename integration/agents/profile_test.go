@@ -20,7 +20,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A session follows its profile from the next run on, and its own settings come before it.
+// A session follows its profile from the next run on. Settings of the session take precedence over the profile.
 func TestSessionsFollowProfiles(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -37,7 +37,7 @@ func TestSessionsFollowProfiles(t *testing.T) {
 		t.Errorf("ends (-want +got):\n%s", d)
 	}
 	if c := system.DataOf[*schemas.AgentStart](log)[0].Config; c.Profile != "reviewer" {
-		t.Errorf("the log says profile %q", c.Profile)
+		t.Errorf("the log has profile %q", c.Profile)
 	}
 	r.Send(t, "s1", &schemas.SetSystemPrompt{SystemPrompt: "My own."})
 	r.Prompted(t, "s1", "hello", 2)
@@ -54,11 +54,11 @@ func TestUnknownProfilesAreRefused(t *testing.T) {
 	d := system.DataOf[*schemas.CommandRejected](log)[0]
 	if d.Code != schemas.RejectNoProfile || !strings.HasPrefix(d.Reason,
 		"profile nobody: no such profile: the bucket agent_profiles has ") {
-		t.Errorf("refused with %+v", d)
+		t.Errorf("rejected with %+v", d)
 	}
 }
 
-// A runner whose own profile there is not drives no run without its bounds.
+// A runner whose default profile does not exist ends runs, because it does not know their limits.
 func TestAMissingProfileEndsTheRun(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(h *host.Options) { h.Profile = "house" })
@@ -69,8 +69,8 @@ func TestAMissingProfileEndsTheRun(t *testing.T) {
 	}
 }
 
-// All sessions of a profile share its budget: at a share of it they are warned, and when it is used up no model is
-// called.
+// All sessions of a profile share its budget. Runs get a warning at a fraction of it, and no model is called once it is
+// exhausted.
 func TestProfilesHaveABudget(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -93,7 +93,7 @@ func TestProfilesHaveABudget(t *testing.T) {
 			t.Errorf("%s ends (-want +got):\n%s", c.session, d)
 		}
 		if d := cmp.Diff(c.warned, system.DataOf[*schemas.BudgetWarning](log)); d != "" {
-			t.Errorf("%s is warned (-want +got):\n%s", c.session, d)
+			t.Errorf("%s has the warnings (-want +got):\n%s", c.session, d)
 		}
 	}
 	if n := len(r.asked.Requests("s4")); n != 0 {
@@ -101,7 +101,7 @@ func TestProfilesHaveABudget(t *testing.T) {
 	}
 }
 
-// A rule for sessions of one profile deletes these, and no others: the profile is the one that the runs followed.
+// A retention rule for a profile deletes exactly the sessions whose runs followed this profile.
 func TestSessionsAreKeptByTheirProfile(t *testing.T) {
 	t.Parallel()
 	url := system.StartServer(t, false).ClientURL()
@@ -126,7 +126,7 @@ func TestSessionsAreKeptByTheirProfile(t *testing.T) {
 	system.Eventually(t, "the session of the profile scratch is deleted", func() bool {
 		stored := 0
 		for _, err := range r.Store.Read(t.Context(), "s1", 1) {
-			if err != nil && !errors.Is(err, eventstore.ErrDeleted) { // it may be deleted just now
+			if err != nil && !errors.Is(err, eventstore.ErrDeleted) { // it may be deleted at the same time
 				t.Fatal(err)
 			}
 			stored++

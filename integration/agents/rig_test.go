@@ -29,7 +29,7 @@ import (
 // spending is a model whose replies have a usage.
 type spending struct {
 	driver.Model
-	usage schemas.Usage // of each reply, where it is not zero
+	usage schemas.Usage // of each reply, unless it is zero
 }
 
 func (s *spending) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
@@ -45,7 +45,7 @@ func (s *spending) Stream(ctx context.Context, req schemas.ModelRequest) iter.Se
 	}
 }
 
-// rig is a system with everything a runner has, and the connection that services and people use.
+// rig is a system with all features of a runner, and a connection for services and clients.
 type rig struct {
 	*system.System
 	t     *testing.T
@@ -54,10 +54,10 @@ type rig struct {
 	asked *drivertest.Recorder // of the model
 
 	mu  sync.Mutex
-	ran []string // arguments the tool "note" was executed with
+	ran []string // arguments with which the tool "note" was executed
 }
 
-// start serves the tool note, which remembers its arguments, besides echo. change adapts the host.
+// start starts a system with the tools echo and note, which records its arguments. change modifies the host's options.
 func start(t *testing.T, change func(h *host.Options)) *rig {
 	t.Helper()
 	server := system.StartServer(t, false)
@@ -83,7 +83,7 @@ func start(t *testing.T, change func(h *host.Options)) *rig {
 	return r
 }
 
-// note is a tool that is not safe to repeat, and that asks for a scope where one is named.
+// note returns an unsafe tool that requires a scope, if one is named.
 func (r *rig) note(name, scope string) tools.Tool {
 	def := schemas.ToolDefinition{Name: name}
 	if scope != "" {
@@ -97,14 +97,14 @@ func (r *rig) note(name, scope string) tools.Tool {
 	}}
 }
 
-// executed are the arguments that tools were executed with.
+// executed returns the arguments with which tools were executed.
 func (r *rig) executed() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return strings.Join(r.ran, " ")
 }
 
-// service answers at a hook until the test ends. A nil answer is none.
+// service answers requests of a hook until the test ends. If the answer is nil, it does not answer.
 func (r *rig) service(ref schemas.HookRef, f func(req schemas.HookRequest) *schemas.HookAnswer) {
 	r.t.Helper()
 	sub, err := r.conn.NATS().Subscribe(r.conn.Subjects().Hook(ref), func(m *nats.Msg) {
@@ -131,7 +131,7 @@ func (r *rig) service(ref schemas.HookRef, f func(req schemas.HookRequest) *sche
 	}
 }
 
-// profile puts a named agent into the bucket.
+// profile stores a profile in the bucket.
 func (r *rig) profile(name string, p schemas.Profile) {
 	r.t.Helper()
 	kv, err := r.conn.JetStream().KeyValue(r.t.Context(), schemas.BucketProfiles)
@@ -147,7 +147,7 @@ func (r *rig) profile(name string, p schemas.Profile) {
 	}
 }
 
-// follow has a session follow a profile, as soon as the runner knows it.
+// follow makes a session follow a profile, once the runner has the profile.
 func (r *rig) follow(session, profile string) {
 	r.t.Helper()
 	system.Eventually(r.t, "session "+session+" follows profile "+profile, func() bool {
@@ -159,7 +159,7 @@ func (r *rig) follow(session, profile string) {
 	})
 }
 
-// results are the texts of the tool results of a log.
+// results returns the texts of the tool results in a log.
 func results(log []schemas.Event) (texts []string) {
 	for _, end := range system.DataOf[*schemas.ToolExecutionEnd](log) {
 		texts = append(texts, end.Result.Content.JoinText())
@@ -167,7 +167,7 @@ func results(log []schemas.Event) (texts []string) {
 	return texts
 }
 
-// decisions are those of one hook.
+// decisions returns the decisions of one hook in a log.
 func decisions(log []schemas.Event, hook schemas.HookName) (list []*schemas.HookDecision) {
 	for _, d := range system.DataOf[*schemas.HookDecision](log) {
 		if d.Hook == hook {

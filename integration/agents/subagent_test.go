@@ -18,7 +18,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// holding is a model that holds back its replies to what has "hold" in its newest message until it is released.
+// holding is a model that holds back replies to a last message that contains "hold" until it is released.
 type holding struct {
 	driver.Model
 	asked    chan string // sessions whose replies are held back
@@ -51,7 +51,7 @@ func (h *holding) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq
 	}
 }
 
-// family is a rig whose model can be held back.
+// family returns a rig whose model can be held back.
 func family(t *testing.T, change func(h *host.Options)) (*rig, *holding) {
 	t.Helper()
 	var held *holding
@@ -66,7 +66,7 @@ func family(t *testing.T, change func(h *host.Options)) (*rig, *holding) {
 	return r, held
 }
 
-// calls is a prompt that has the model call the tool agent with each of the arguments in one reply.
+// calls returns a prompt that makes the model call the tool agent once with each of the arguments, in one reply.
 func calls(args ...map[string]any) string {
 	var lines []string
 	for _, a := range args {
@@ -75,12 +75,12 @@ func calls(args ...map[string]any) string {
 	return strings.Join(lines, "\n")
 }
 
-// began are the sub-agents of a log.
+// began returns the sub-agents that a log has started.
 func began(log []schemas.Event) []*schemas.SubagentStart {
 	return system.DataOf[*schemas.SubagentStart](log)
 }
 
-// settled returns the log of a child once its parent has been told.
+// settled returns the log of a child once its parent has the result.
 func (r *rig) settled(session string) []schemas.Event {
 	r.t.Helper()
 	return r.Until(r.t, session, "the report", func(e schemas.Event) bool {
@@ -109,7 +109,7 @@ func (r *rig) atRest(session string) {
 	})
 }
 
-// A call begins a session, waits for it at rest, and has its last message for a result.
+// A call starts a session and waits for it at rest. Its result is the last message of that session.
 func TestASubagentAnswersItsCall(t *testing.T) {
 	t.Parallel()
 	r, held := family(t, nil)
@@ -141,7 +141,7 @@ func TestASubagentAnswersItsCall(t *testing.T) {
 	r.Verify(t, child)
 }
 
-// Calls of one reply work side by side, and each has its own result.
+// Sub-agents of one reply run concurrently, and each call has its own result.
 func TestSubagentsWorkSideBySide(t *testing.T) {
 	t.Parallel()
 	r, held := family(t, nil)
@@ -160,7 +160,7 @@ func TestSubagentsWorkSideBySide(t *testing.T) {
 	r.Verify(t, "s1")
 }
 
-// In the background the run goes on, and the result begins one of its own.
+// With a background sub-agent the run continues, and the result starts a new run.
 func TestASubagentInTheBackground(t *testing.T) {
 	t.Parallel()
 	r, held := family(t, nil)
@@ -176,7 +176,7 @@ func TestASubagentInTheBackground(t *testing.T) {
 	log = r.Until(t, "s1", "the second end", system.Ends(2))
 	said := system.Said(log)
 	if len(said) != 2 || !strings.HasPrefix(said[1], "The sub-agent (slow, session "+child+") has finished:\n\n") {
-		t.Errorf("said %q", said)
+		t.Errorf("user messages %q", said)
 	}
 	r.settled(child)
 	r.EmptyInbox(t)
@@ -186,7 +186,7 @@ func TestASubagentInTheBackground(t *testing.T) {
 	r.Verify(t, "s1")
 }
 
-// A run that joins its background does not end before.
+// A run that joins its background sub-agents does not end before them.
 func TestARunJoinsItsBackground(t *testing.T) {
 	t.Parallel()
 	r, held := family(t, nil)
@@ -204,13 +204,13 @@ func TestARunJoinsItsBackground(t *testing.T) {
 	held.release()
 	log := r.Until(t, "s1", "the end", system.Ends(1))
 	if said := system.Said(log); len(said) != 2 || !strings.Contains(said[1], child) {
-		t.Errorf("said %q", said)
+		t.Errorf("user messages %q", said)
 	}
 	r.EmptyInbox(t)
 	r.Verify(t, "s1")
 }
 
-// An abort reaches children and theirs, and the usage of all of them is counted.
+// An abort reaches all descendants, and the usage of all of them is counted.
 func TestAnAbortReachesTheFamily(t *testing.T) {
 	t.Parallel()
 	for _, how := range []map[string]any{{}, {"background": true}} {
@@ -247,7 +247,7 @@ func TestAnAbortReachesTheFamily(t *testing.T) {
 	}
 }
 
-// What a sub-agent may not is an error result with the reason, and begins nothing.
+// A call that the limits of sub-agents forbid has an error result with the reason, and starts no session.
 func TestWhatASubagentMayNot(t *testing.T) {
 	t.Parallel()
 	r, _ := family(t, nil)
@@ -270,7 +270,7 @@ func TestWhatASubagentMayNot(t *testing.T) {
 		{"lead", []map[string]any{{"prompt": "hi", "workspace": "w"}},
 			[]string{`A sub-agent may not work in the workspace "w"`}},
 		{"housed", []map[string]any{{"prompt": "hi", "profile": "plain", "workspace": "w"}},
-			[]string{`A sub-agent may not work in the workspace "w"`}}, // its profile has another one
+			[]string{`A sub-agent may not work in the workspace "w"`}}, // the profile has a different workspace
 		{"lead", []map[string]any{{"prompt": "hi", "model": "x/y"}}, []string{`A sub-agent may not use the model "x/y"`}},
 		{"lead", []map[string]any{{"prompt": "hi", "tools": []string{"careful"}}},
 			[]string{`A sub-agent cannot have the tool "careful", which this session has not`}},
@@ -305,7 +305,7 @@ func TestWhatASubagentMayNot(t *testing.T) {
 	r.EmptyInbox(t)
 }
 
-// Depth is what the profiles on the way allow, whatever profile a descendant follows.
+// The depth is limited by the profiles of all ancestors, whatever profile a descendant follows.
 func TestDepthIsBounded(t *testing.T) {
 	t.Parallel()
 	r, _ := family(t, nil)
@@ -322,7 +322,7 @@ func TestDepthIsBounded(t *testing.T) {
 	}
 }
 
-// A sub-agent may use its share, and what it used is its parent's.
+// A sub-agent may use its share of the budget, and its usage counts as its parent's.
 func TestASubagentHasAShareOfTheBudget(t *testing.T) {
 	t.Parallel()
 	r, _ := family(t, func(h *host.Options) { h.Defaults.Limits.MaxTokens = 100_000 })
@@ -341,7 +341,7 @@ func TestASubagentHasAShareOfTheBudget(t *testing.T) {
 	}
 }
 
-// A runner is lost while the child works: the next one goes on with both.
+// A runner is lost while the child runs: the next runner continues both sessions.
 func TestARunnerIsLostWhileAChildWorks(t *testing.T) {
 	t.Parallel()
 	r, held := family(t, nil)
@@ -356,7 +356,7 @@ func TestARunnerIsLostWhileAChildWorks(t *testing.T) {
 	held.release()
 	log := r.Until(t, "s1", "the end", system.Ends(1))
 	if len(results(log)) != 2 || len(system.DataOf[*schemas.SubagentEnd](log)) != 2 || len(system.Said(log)) != 2 {
-		t.Errorf("results %q, said %q", results(log), system.Said(log))
+		t.Errorf("results %q, user messages %q", results(log), system.Said(log))
 	}
 	for _, b := range began(log) {
 		system.Verify(t, next.Store, b.Session)
@@ -364,8 +364,8 @@ func TestARunnerIsLostWhileAChildWorks(t *testing.T) {
 	system.Verify(t, next.Store, "s1")
 }
 
-// Nobody but a parent that has begun a child can name it: a forged prompt writes nowhere but into the log of the
-// session that it was sent to, and a forged result nowhere.
+// Only a parent that has started a child knows its id. A forged prompt writes only to the log of the session to which
+// it was sent, and a forged result writes to no log.
 func TestForgedLinksDoNothing(t *testing.T) {
 	t.Parallel()
 	r, held := family(t, nil)
@@ -377,7 +377,7 @@ func TestForgedLinksDoNothing(t *testing.T) {
 
 	link := schemas.SubagentLink{Session: "s1", Call: start.Call, Nonce: "guessed", Depth: 1, MaxDepth: 9}
 	known := link
-	known.Nonce = nonce // whoever can read the parent's log: the child has another id
+	known.Nonce = nonce // known to readers of the parent's log; the child has a different id
 	for i, l := range []schemas.SubagentLink{link, known,
 		{Session: "mine1", Call: "c9", Nonce: "n", Depth: 1, MaxDepth: 1}} {
 		session := fmt.Sprint("mine", i)
@@ -404,7 +404,7 @@ func TestForgedLinksDoNothing(t *testing.T) {
 	}
 	r.atRest("s1")
 	if log := r.LogOf(t, "s1"); len(log) != before {
-		t.Errorf("the parent's log has %d events more", len(log)-before)
+		t.Errorf("the parent's log has %d more events", len(log)-before)
 	}
 	held.release()
 	log := r.Until(t, "s1", "the end", system.Ends(1))
@@ -413,7 +413,7 @@ func TestForgedLinksDoNothing(t *testing.T) {
 	}
 }
 
-// withID is the JSON of a command with its id.
+// withID returns the JSON of a command with its id.
 func withID(id string, data any) json.RawMessage {
 	members := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw(data), &members); err != nil {

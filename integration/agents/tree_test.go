@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// said are the texts of messages that a model was shown.
+// said returns the texts of messages in a model's context.
 func said(messages schemas.Messages) (texts []string) {
 	for _, m := range messages {
 		switch m := m.(type) {
@@ -23,7 +23,7 @@ func said(messages schemas.Messages) (texts []string) {
 	return texts
 }
 
-// newest is the id of the newest message of a role.
+// newest returns the id of the newest message of a role.
 func newest(log []schemas.Event, role schemas.Role) (id string) {
 	for _, end := range system.DataOf[*schemas.MessageEnd](log) {
 		if end.Message.MessageRole() == role {
@@ -33,8 +33,9 @@ func newest(log []schemas.Event, role schemas.Role) (id string) {
 	return id
 }
 
-// A user goes back to a message and says it anew, and then to the branch that was left. Labels, a name and an
-// application's own entries are part of the session, and a session forked from an entry begins with the path to it.
+// A user navigates to an earlier message and sends it again, and then navigates back to the abandoned branch. Labels,
+// a name and entries of an application are part of the session, and a session forked from an entry starts with the
+// path to it.
 func TestASessionIsATree(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -60,7 +61,7 @@ func TestASessionIsATree(t *testing.T) {
 		strings.Contains(got, "beware") ||
 		!strings.HasPrefix(got, "one|") ||
 		!strings.HasSuffix(got, "|three") {
-		t.Errorf("beside the branch that was left the model is shown %s", got)
+		t.Errorf("on the new branch the context is %s", got)
 	}
 	if _, err := s.Navigate(ctx, answered, client.NavigateOptions{}); err != nil {
 		t.Fatal(err)
@@ -68,17 +69,17 @@ func TestASessionIsATree(t *testing.T) {
 	r.Prompted(t, "s1", "four", 4)
 	got := strings.Join(said(r.asked.Requests("s1")[3].Messages), "|")
 	if strings.Contains(got, "three") || !strings.Contains(got, "|two|") || !strings.HasSuffix(got, "|four") {
-		t.Errorf("back on the branch the model is shown %s", got)
+		t.Errorf("back on the old branch the context is %s", got)
 	}
 
 	do(t, s.Name(ctx, "a tree"))
 	var rejected *client.RejectedError
 	if _, err := s.Navigate(ctx, "m9999", client.NavigateOptions{}); !errors.As(err, &rejected) ||
 		rejected.Code != schemas.RejectNotFound {
-		t.Errorf("to an entry that there is not: %v", err)
+		t.Errorf("navigate to an unknown entry: %v", err)
 	}
 	if err := s.Label(ctx, "e1", "x"); !errors.As(err, &rejected) || rejected.Code != schemas.RejectNotFound {
-		t.Errorf("label of an entry that there is not: %v", err)
+		t.Errorf("label of an unknown entry: %v", err)
 	}
 
 	fork := c.Session("fork")
@@ -95,7 +96,7 @@ func TestASessionIsATree(t *testing.T) {
 	}
 	if _, err := c.Session("f3").Fork(ctx, "s1", "m9999", ""); !errors.As(err, &rejected) ||
 		rejected.Code != schemas.RejectNotFound {
-		t.Errorf("fork at an entry that there is not: %v", err)
+		t.Errorf("fork at an unknown entry: %v", err)
 	}
 	if _, err := c.Session("f4").Fork(ctx, "s1", first, ""); err != nil {
 		t.Error(err)
@@ -112,7 +113,7 @@ func do(t *testing.T, err error) {
 	}
 }
 
-// Nobody is taken elsewhere while a run is under way.
+// Navigation is rejected during a run.
 func TestNobodyNavigatesDuringARun(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -135,7 +136,7 @@ func TestNobodyNavigatesDuringARun(t *testing.T) {
 		}
 	}
 	do(t, s.Label(t.Context(), newest(log, schemas.RoleUser), "asked here"))
-	do(t, s.Approve(t.Context(), schemas.CallKey(waiting(log)), ""))
+	do(t, s.Approve(t.Context(), *system.DataOf[*schemas.ApprovalRequested](log)[0], ""))
 	r.Until(t, "s1", "the end of the run", system.Ends(1))
 	if _, err := s.Navigate(t.Context(), newest(log, schemas.RoleUser), client.NavigateOptions{}); err != nil {
 		t.Errorf("after the run: %v", err)

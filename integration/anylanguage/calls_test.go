@@ -18,7 +18,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// served is an example at work.
+// served is a running example.
 type served struct {
 	*world
 	tool    string
@@ -40,7 +40,7 @@ func (w *world) serve(tool, path string, args ...string) *served {
 	})
 	entry := e.announced()[0]
 	if ttl := entry.Header.Get(jetstream.MsgTTLHeader); ttl != "30s" {
-		w.t.Errorf("the announcement lives %q", ttl)
+		w.t.Errorf("the TTL of the announcement is %q", ttl)
 	}
 	var a schemas.ToolAnnouncement
 	if err := json.Unmarshal(entry.Data, &a); err != nil {
@@ -53,7 +53,7 @@ func (w *world) serve(tool, path string, args ...string) *served {
 	return e
 }
 
-// announced are the entries of the tool that are not withdrawn, as they are stored.
+// announced returns the stored announcements of the tool that are not withdrawn.
 func (e *served) announced() (entries []*jetstream.RawStreamMsg) {
 	e.t.Helper()
 	stream, err := e.conn.JetStream().Stream(e.t.Context(), "KV_"+schemas.BucketTools)
@@ -73,7 +73,7 @@ func (e *served) announced() (entries []*jetstream.RawStreamMsg) {
 	}
 }
 
-// called has the model call the tool, and checks what everybody sees of it.
+// called makes the model call the tool, and checks events, updates and result.
 func (e *served) called(args string, result, update *regexp.Regexp) {
 	e.t.Helper()
 	session := e.session()
@@ -89,13 +89,13 @@ func (e *served) called(args string, result, update *regexp.Regexp) {
 		e.t.Errorf("the run ended with %v", reasons)
 	}
 	e.settled()
-	if err := e.conn.NATS().Flush(); err != nil { // what was published before the answer has come by now
+	if err := e.conn.NATS().Flush(); err != nil { // everything that was published before the answer has arrived then
 		e.t.Fatal(err)
 	}
 	e.checkUpdates(drain(updates), end[0].Call, update)
 }
 
-// checkUpdates holds the tool's updates against the protocol: there is at least one, and their numbers go up from 1.
+// checkUpdates checks the tool's updates against the protocol: there is at least one, and their numbers ascend from 1.
 func (e *served) checkUpdates(all []*schemas.Update, call schemas.CallKey, want *regexp.Regexp) {
 	e.t.Helper()
 	n := uint64(0)
@@ -109,10 +109,10 @@ func (e *served) checkUpdates(all []*schemas.Update, call schemas.CallKey, want 
 			e.t.Errorf("update %d of call %s: %+v, %+v", n, call, u, data)
 		}
 		if n == 1 && len(data.PartialResult.Content) == 0 {
-			continue // the call has begun, and has nothing to show yet
+			continue // the call has started and has no partial result yet
 		}
 		if text := data.PartialResult.Content.JoinText(); !want.MatchString(text) {
-			e.t.Errorf("update says %q", text)
+			e.t.Errorf("update has the text %q", text)
 		}
 		if !strings.HasSuffix(u.Source, "/"+e.worker) {
 			e.t.Errorf("update is from %s", u.Source)
@@ -123,7 +123,7 @@ func (e *served) checkUpdates(all []*schemas.Update, call schemas.CallKey, want 
 	}
 }
 
-// calledTwiceInOneReply has both calls answered.
+// calledTwiceInOneReply makes the model call the tool twice in one reply, and checks both results.
 func (e *served) calledTwiceInOneReply(args, want string) {
 	e.t.Helper()
 	session := e.session()
@@ -141,7 +141,7 @@ func (e *served) calledTwiceInOneReply(args, want string) {
 	e.settled()
 }
 
-// refused has the runner refuse arguments by the announced schema.
+// refused checks that the runner refuses arguments that do not match the announced schema.
 func (e *served) refused(args, why string) {
 	e.t.Helper()
 	session := e.session()
@@ -152,7 +152,7 @@ func (e *served) refused(args, why string) {
 	}
 }
 
-// cancelled asks a call to stop once it is at work.
+// cancelled aborts a call once it is running.
 func (e *served) cancelled(args string) {
 	e.t.Helper()
 	session := e.session()
@@ -175,7 +175,7 @@ func (e *served) cancelled(args string) {
 	e.settled()
 }
 
-// malformed stores what is no request; the answer says so.
+// malformed stores an invalid request, and checks that the answer says so.
 func (e *served) malformed() {
 	e.t.Helper()
 	subjects := e.conn.Subjects()
@@ -203,7 +203,7 @@ func (e *served) malformed() {
 	e.settled()
 }
 
-// stopped stops the example, whose announcement is withdrawn.
+// stopped stops the example, and checks that it withdraws its announcement.
 func (e *served) stopped() {
 	e.t.Helper()
 	if err := e.process.Terminate(); err != nil {
@@ -212,7 +212,7 @@ func (e *served) stopped() {
 	select {
 	case <-e.process.Done():
 	case <-time.After(system.Deadline):
-		e.t.Fatalf("%s does not end", e.tool)
+		e.t.Fatalf("%s did not end", e.tool)
 	}
 	if ended := e.process.Ended(); ended != "exit status 0" {
 		e.t.Errorf("%s ended with %s", e.tool, ended)

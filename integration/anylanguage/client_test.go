@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/embedded"
@@ -27,7 +28,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// line is what testdata/client.mjs prints.
+// line is an output line of testdata/client.mjs.
 type line struct {
 	Seq       uint64
 	Type      schemas.EventType
@@ -49,7 +50,7 @@ type line struct {
 	Unheard            string
 }
 
-// script is a scenario of testdata/client.mjs at work.
+// script is a running scenario of testdata/client.mjs.
 type script struct {
 	t     *testing.T
 	out   *bufio.Scanner
@@ -87,7 +88,7 @@ func startScript(t *testing.T, url string, args ...string) *script {
 	return s
 }
 
-// lines are what it prints, to its end.
+// lines returns the output lines of the scenario, to its end.
 func (s *script) lines(each func(line)) {
 	s.t.Helper()
 	for s.out.Scan() {
@@ -102,7 +103,7 @@ func (s *script) lines(each func(line)) {
 	}
 }
 
-// goOn lets it go on.
+// goOn lets the scenario continue.
 func (s *script) goOn() {
 	s.t.Helper()
 	if _, err := io.WriteString(s.stdin, "\n"); err != nil {
@@ -110,7 +111,7 @@ func (s *script) goOn() {
 	}
 }
 
-// everythingTwice has all that is live come once more.
+// everythingTwice publishes every live message a second time.
 func everythingTwice(t *testing.T, nc *nats.Conn) {
 	t.Helper()
 	const again = "Again"
@@ -128,7 +129,7 @@ func everythingTwice(t *testing.T, nc *nats.Conn) {
 	}
 }
 
-// What goes away when a server is back is asked again, and what does not is told.
+// The client retries errors that end when a server is back, and reports others.
 func TestErrorsThatPassInJavaScript(t *testing.T) {
 	t.Parallel()
 	needsNode(t)
@@ -146,12 +147,12 @@ closed: false
 denied: false
 `
 	if string(out) != want {
-		t.Errorf("passing are\n%swant\n%s", out, want)
+		t.Errorf("retried errors are\n%swant\n%s", out, want)
 	}
 }
 
-// The server is restarted while a reply is streamed: a program that follows the run with the JavaScript client sees
-// what the log has, each event once, and updates in order, each once.
+// The server is restarted while a reply is streamed. A program that follows the run with the JavaScript client receives
+// each event of the log once, and each update once and in order.
 func TestJavaScriptFollowsARunAcrossARestart(t *testing.T) {
 	t.Parallel()
 	needsNode(t)
@@ -181,7 +182,7 @@ func TestJavaScriptFollowsARunAcrossARestart(t *testing.T) {
 		case l.Update > 0:
 			id := strconv.FormatUint(l.Update, 10) + "." + strconv.FormatUint(l.N, 10)
 			if updates[id] {
-				t.Errorf("update %s came twice", id)
+				t.Errorf("update %s arrived twice", id)
 			}
 			updates[id] = true
 			if text[l.Update] += l.Delta; !strings.HasPrefix("a reply that is long enough", text[l.Update]) {
@@ -218,7 +219,7 @@ func serveQueries(t *testing.T, sys *system.System) {
 	})
 }
 
-// A viewer that joins in the middle of a reply gets all of it so far.
+// A viewer that joins in the middle of a reply gets all of its text so far.
 func TestJavaScriptJoinsInTheMiddle(t *testing.T) {
 	t.Parallel()
 	needsNode(t)
@@ -239,7 +240,7 @@ func TestJavaScriptJoinsInTheMiddle(t *testing.T) {
 	}
 }
 
-// Every method of the client, its refusals, approvals that are followed, and data that is kept in the object store.
+// All methods of the client: their errors, following approvals, and data in the object store.
 func TestJavaScriptMethods(t *testing.T) {
 	t.Parallel()
 	needsNode(t)
@@ -254,8 +255,49 @@ func TestJavaScriptMethods(t *testing.T) {
 	}
 }
 
-// A log of an earlier version, with one event a message, is read, and what servers have answered in a log is passed
-// over. A log with a hole is damage.
+// A stream may store queries, to audit them. The server acknowledges each at the inbox where the client waits for the
+// runner's answer.
+func TestJavaScriptQueriesPassOverAcknowledgements(t *testing.T) {
+	t.Parallel()
+	needsNode(t)
+	sys := system.StartAlone(t, system.Options{Model: chunked(t)})
+	serveQueries(t, sys)
+	if _, err := sys.Client.JetStream().CreateStream(bustest.Deadline(t), jetstream.StreamConfig{
+		Name: "AUDIT", Subjects: []string{"agent.query.>"}, Storage: jetstream.MemoryStorage,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ok := false
+	startScript(t, sys.URL, "stored").lines(func(l line) { ok = ok || l.OK })
+	if !ok {
+		t.Error("it printed no page of sessions")
+	}
+}
+
+// A user answers an approval in a list after the session was deleted and started again. The client reports that the
+// answer was rejected, and its list has the call that waits now.
+func TestJavaScriptAnswersWhatItShows(t *testing.T) {
+	t.Parallel()
+	needsNode(t)
+	call := scripted.Calls("", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":"1"}`)})
+	sys := system.StartAlone(t, system.Options{Model: chunked(t, call, scripted.Text("done")),
+		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
+	serveQueries(t, sys)
+	sys.Prompt(t, "s1", "go")
+	s, ok := startScript(t, sys.URL, "anew"), false
+	s.lines(func(l line) {
+		if ok = ok || l.OK; l.Streaming {
+			sys.Anew(t, "s1", "go")
+			s.goOn()
+		}
+	})
+	if sys.Until(t, "s1", "the end of the run", system.Ends(1)); !ok {
+		t.Error("it did not come to its end")
+	}
+}
+
+// The client reads logs of an earlier version, with one event per message, and skips answers of servers in a log. A log
+// with a gap is reported as damaged.
 func TestJavaScriptReadsLogs(t *testing.T) {
 	t.Parallel()
 	needsNode(t)
@@ -303,12 +345,12 @@ func TestJavaScriptReadsLogs(t *testing.T) {
 		}
 	})
 	if seen["new"] != len(want) || seen["old"] != len(want) || seen["hole"] != 2 || len(damaged) != 1 ||
-		!strings.Contains(damaged["hole"], "follow event 2") {
+		!strings.Contains(damaged["hole"], "stored after event 2") {
 		t.Errorf("saw %v of %d, damaged %v", seen, len(want), damaged)
 	}
 }
 
-// chunked is a model that says the replies in pieces of three bytes.
+// chunked is a model that streams the replies in pieces of three bytes.
 func chunked(t *testing.T, replies ...scripted.Response) *scripted.Model {
 	t.Helper()
 	m, err := scripted.NewScripts(scripted.Options{ChunkSize: 3}, scripted.Script{Responses: replies, Loop: true})
@@ -318,7 +360,7 @@ func chunked(t *testing.T, replies ...scripted.Response) *scripted.Model {
 	return m
 }
 
-// The example prompts a session, and prints the reply.
+// The example sends a prompt to a session and prints the reply.
 func TestJavaScriptExample(t *testing.T) {
 	t.Parallel()
 	needsNode(t)

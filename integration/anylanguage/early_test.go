@@ -9,8 +9,8 @@ import (
 	"github.com/loopbus/loopbus/providers/scripted"
 )
 
-// A program that is there before the streams, or while their server has not got them back, asks again until somebody
-// answers; where nobody does, it is told so after the time that it gave.
+// A program that starts before the streams exist, or before their server has recovered them, repeats its requests until
+// it gets an answer. Without an answer it gets an error after its timeout.
 func TestJavaScriptAsksAgain(t *testing.T) {
 	t.Parallel()
 	needsNode(t)

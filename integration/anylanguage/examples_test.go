@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The example in Go: a dozen lines and tools/worker do everything.
+// The example in Go has a dozen lines; tools/worker does the rest.
 func TestGo(t *testing.T) {
 	t.Parallel()
 	dir, err := programs()

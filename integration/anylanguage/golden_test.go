@@ -21,7 +21,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// golden is a message of an older version; package bus keeps them.
+// golden is a message of an older version, from the golden files of package bus.
 type golden struct {
 	About   string      `json:"about"`
 	Subject string      `json:"subject"`
@@ -29,11 +29,11 @@ type golden struct {
 	Payload string      `json:"payload"`
 }
 
-// goldenCall is the call that golden results answer.
+// goldenCall is the call of the golden results.
 const goldenCall = "c9"
 
-// A runner of this version is served by workers of every version: it offers what they announce, sends calls that have
-// all that they read, and takes their answers.
+// A runner of this version works with workers of every version: it offers the tools that they announce, sends requests
+// with all members that they read, and accepts their answers.
 func TestIsServedByOlderWorkers(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("..", "..", "bus", "codec", "testdata", "golden", "*", "wire.ndjson"))
@@ -71,7 +71,7 @@ func playOldWorker(t *testing.T, announcement, request, result golden) {
 		t.Fatal(err)
 	}
 	s := system.StartAlone(t, system.Options{Model: model, Host: func(h *host.Options) {
-		h.Policy.Scopes = definition.Scopes // a tool with a scope is for whoever is granted it
+		h.Policy.Scopes = definition.Scopes // a tool with a scope is offered only if the scope is granted
 	}})
 	js := s.Client.JetStream()
 	entry := &nats.Msg{Subject: "$KV.agent_tools." + definition.Name + "." + definition.Worker,
@@ -108,8 +108,8 @@ func playOldWorker(t *testing.T, announcement, request, result golden) {
 	}
 }
 
-// takeOldCall takes the call out of its queue as an older worker does: its consumer has the settings of then, and it
-// reads the members that a request had then.
+// takeOldCall receives the call as an older worker does: its consumer has the settings of that version, and it reads
+// the members that a request had then.
 func takeOldCall(t *testing.T, s *system.System, session, tool string, request golden) (call string) {
 	t.Helper()
 	queue, err := s.Client.JetStream().CreateConsumer(t.Context(), schemas.StreamTools, jetstream.ConsumerConfig{
@@ -129,7 +129,7 @@ func takeOldCall(t *testing.T, s *system.System, session, tool string, request g
 	decodeJSON(t, request.Payload, &then)
 	decodeJSON(t, string(msg.Data()), &now)
 	for name := range then {
-		if _, ok := now[name]; !ok && name != "traceparent" { // which is there when somebody traces
+		if _, ok := now[name]; !ok && name != "traceparent" { // which is present only with tracing
 			t.Errorf("the request has no %s: %s", name, msg.Data())
 		}
 	}

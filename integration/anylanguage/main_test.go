@@ -12,18 +12,18 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
-// atOnce is how many tests run at once. They wait for programs most of the time.
+// atOnce is how many tests run in parallel. They wait for programs most of the time.
 const atOnce = 6
 
 func TestMain(m *testing.M) {
 	system.Main(m, atOnce)
 }
 
-// programs makes the runner, replay and the example in Go, once for all tests, and returns the directory they are in.
+// programs builds the runner, replay and the example in Go, once for all tests, and returns their directory.
 var programs = system.Programs("cmd/runner", "cmd/replay", "docs/examples/dice")
 
-// needs skips the test where something of another language is not there, with a text that says how to get it. In CI
-// that is a failure.
+// needs skips the test if a program or library of another language is missing, with a text that says how to install it.
+// In CI it fails the test.
 func needs(t *testing.T, how string, missing ...error) {
 	t.Helper()
 	err := errors.Join(missing...)
@@ -42,7 +42,7 @@ func program(name string) error {
 	return err
 }
 
-// example is a file of an example.
+// example returns the path of a file of an example.
 func example(t *testing.T, elem ...string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(append([]string{"..", "..", "docs", "examples"}, elem...)...))

@@ -16,7 +16,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What pi's session manager tells of a file (testdata/pi/open.mjs).
+// Output of pi's session manager about a file (testdata/pi/open.mjs).
 type toldByPi struct {
 	ID, CWD, Leaf, Name string
 	Listed              []struct {
@@ -38,8 +38,8 @@ type piNode struct {
 	Children        []piNode
 }
 
-// TestPi takes a session to pi and back: pi opens the file that replay exports, lists it, shows its tree and its
-// context, and goes on with it; replay imports what pi has written, and a runner goes on from there.
+// TestPi transfers a session to pi and back: pi opens the file that replay exports, lists it, shows its tree and its
+// context, and continues it. replay imports the file that pi has written, and a runner continues the session.
 func TestPi(t *testing.T) {
 	t.Parallel()
 	here := filepath.Join("testdata", "pi")
@@ -87,7 +87,7 @@ func TestPi(t *testing.T) {
 		t.Errorf("pi's context is %+v", m)
 	}
 	if m := told.After.Context.Messages; len(m) != 4 || m[3].Content[0].Text != "now pi answers" {
-		t.Errorf("pi's context after two messages more is %+v", m)
+		t.Errorf("pi's context after two more messages is %+v", m)
 	}
 
 	if said := string(w.replay("import", file, "--session", "frompi")); !strings.Contains(said, "session frompi, ") {
@@ -113,7 +113,7 @@ func TestPi(t *testing.T) {
 		}
 	}
 	if len(all) != 6 || all[0] != "another question" || all[3] != "now pi answers" || all[4] != "third question" {
-		t.Errorf("after it was imported the session has %q", all)
+		t.Errorf("after the import the session has %q", all)
 	}
 }
 
@@ -121,7 +121,7 @@ func has(tree []piNode, is func(piNode) bool) bool {
 	return slices.ContainsFunc(tree, func(n piNode) bool { return is(n) || has(n.Children, is) })
 }
 
-// prompt prompts a session and waits for the run's end.
+// prompt sends a prompt to a session and waits for the end of its run.
 func (w *world) prompt(s *client.Session, text string) {
 	w.t.Helper()
 	run, err := s.Prompt(w.t.Context(), client.Text(text))
@@ -133,7 +133,7 @@ func (w *world) prompt(s *client.Session, text string) {
 	}
 }
 
-// replay runs replay and returns what it writes.
+// replay runs replay and returns its output.
 func (w *world) replay(args ...string) []byte {
 	w.t.Helper()
 	dir, err := programs()

@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// decode reads an update as a viewer does. One that cannot be read is a test's failure.
+// decode reads an update as a viewer does. It fails the test if the update is invalid.
 func decode(msg *nats.Msg) *schemas.Update {
 	u, err := schemas.DecodeUpdate(msg.Header, msg.Data)
 	if err != nil {
@@ -21,7 +21,7 @@ func decode(msg *nats.Msg) *schemas.Update {
 	return &u
 }
 
-// drain returns the updates that have come.
+// drain returns the updates that have arrived.
 func drain(c <-chan *nats.Msg) (all []*schemas.Update) {
 	for {
 		select {

@@ -16,7 +16,7 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
-// world is a NATS server, a runner with the model rehearsal as a process of its own, and a client.
+// world is a NATS server, a runner process with the model rehearsal, and a client.
 type world struct {
 	t        *testing.T
 	url      string
@@ -45,7 +45,7 @@ func (w *world) start(name, path string, args ...string) *process.Process {
 	dir := w.t.TempDir()
 	log := filepath.Join(dir, "output")
 	p, err := process.Start(process.Command{
-		Name: name, Path: path, Args: args, Dir: dir, Log: log,
+		Name: name, Path: path, Args: args, Dir: dir, Log: log, Group: true,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "NATS_URL=" + w.url,
 			"GORACE=atexit_sleep_ms=0"},
 	})
@@ -57,14 +57,14 @@ func (w *world) start(name, path string, args ...string) *process.Process {
 			w.t.Error(err)
 		}
 		if w.t.Failed() {
-			said, _ := os.ReadFile(log) // which may not be there
+			said, _ := os.ReadFile(log) // the file may not exist
 			w.t.Logf("%s said:\n%s", name, said)
 		}
 	})
 	return p
 }
 
-// session is a new one.
+// session returns a new session.
 func (w *world) session() string {
 	w.sessions++
 	return "s" + string(rune('0'+w.sessions))
@@ -75,7 +75,7 @@ func (w *world) say(session, text string) {
 	bustest.Prompt(w.t, bustest.Client(w.t, w.conn).Session(session), text)
 }
 
-// updates are the live updates of a session from now on.
+// updates returns a subscription to the live updates of a session.
 func (w *world) updates(session string) <-chan *nats.Msg {
 	w.t.Helper()
 	c := make(chan *nats.Msg, 4096)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,14 +14,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// rewriting is a service that has other arguments executed.
+// rewriting is a service that replaces the arguments of calls.
 type rewriting string
 
 func (args rewriting) Ask(context.Context, schemas.HookRef, schemas.HookRequest) (schemas.HookAnswer, error) {
 	return schemas.HookAnswer{Args: json.RawMessage(args)}, nil
 }
 
-// A service has put other arguments in place of the model's: bridges show these, also those that come later.
+// A service has replaced the model's arguments. Bridges show the replaced ones, to clients that connect later, too.
 func TestWhatIsAskedAboutIsWhatIsExecuted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) {
@@ -58,7 +59,79 @@ func TestWhatIsAskedAboutIsWhatIsExecuted(t *testing.T) {
 	}
 }
 
-// The data of one session that are gone, as while it is deleted, keep nobody from the approvals of others.
+// A client of a bridge answers a request for approval after the session was deleted and started again, and a call with
+// the same key waits. Its answer is rejected and has no effect. Its answer to the new request counts.
+func TestAnAnswerIsToWhatWasShown(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	post := func(run, member string) (status int, said string) {
+		t.Helper()
+		body := `{"threadId":"s1","runId":"` + run + `","protocolVersion":"1.0",` + member + `}`
+		response, err := http.Post(r.url+"/ag-ui", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		all, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, string(all)
+	}
+	interrupt := func(run, member string) string {
+		t.Helper()
+		_, said := post(run, member)
+		_, id, _ := strings.Cut(said, `"interrupts":[{"id":"`)
+		id, _, _ = strings.Cut(id, `"`)
+		return id
+	}
+	c := r.chat("", nil)
+	c.until(named("connect.challenge"))
+	c.request("connect", map[string]any{"minProtocol": 4, "maxProtocol": 4, "auth": map[string]any{"token": chatToken}})
+	listed := func() string {
+		t.Helper()
+		var list []struct{ ID string }
+		answer := c.request("exec.approval.list", map[string]any{})
+		if err := json.Unmarshal(answer.Payload, &list); err != nil || len(list) != 1 {
+			t.Fatalf("the gateway lists %s: %v", answer.Payload, err)
+		}
+		return list[0].ID
+	}
+	shown := interrupt("r1", `"messages":[{"id":"u1","role":"user","content":"danger"}]`)
+	bustest.Eventually(t, "the index has it", func() bool {
+		return strings.Contains(string(c.request("exec.approval.list", map[string]any{}).Payload), `"s1/c`)
+	})
+	shownThere := listed()
+	old, now := r.Anew(t, "s1", "danger")
+	if want := string(old.Call) + "/" + old.Digest; shown != want || shownThere != "s1/"+want {
+		t.Errorf("the bridges show %s and %s, want %s", shown, shownThere, want)
+	}
+	for i, payload := range []string{`"approved":true`, `"approved":false`, `"approved":true,"editedArgs":{"v":"z"}`} {
+		resume := `"messages":[],"resume":[{"interruptId":"` + shown + `","status":"resolved","payload":{` + payload + `}}]`
+		if status, said := post("resume-"+strconv.Itoa(i), resume); status != http.StatusConflict ||
+			!strings.Contains(said, `"stale"`) || !strings.Contains(said, "look at the call again") {
+			t.Errorf("AG-UI, with %s, answers %d %s", payload, status, said)
+		}
+	}
+	for _, decision := range []string{"allow-once", "deny"} {
+		a := c.request("exec.approval.resolve", map[string]any{"id": shownThere, "decision": decision})
+		if a.OK || !strings.Contains(a.Error.Message, "look at the call again") {
+			t.Errorf("the gateway answers %s with %+v", decision, a)
+		}
+	}
+	r.Unanswered(t, "s1")
+	bustest.Eventually(t, "the gateway lists what waits now", func() bool {
+		list := c.request("exec.approval.list", map[string]any{})
+		return strings.Contains(string(list.Payload), now.Digest) && !strings.Contains(string(list.Payload), old.Digest)
+	})
+	again := interrupt("r2", `"messages":[]`)
+	resume := `"messages":[],"resume":[{"interruptId":"` + again + `","status":"resolved","payload":{"approved":true}}]`
+	if status, said := post("r3", resume); status != http.StatusOK || !strings.Contains(said, "TOOL_CALL_RESULT") {
+		t.Errorf("the answer to the new request got %d %s", status, said)
+	}
+}
+
+// If the data of one session is missing, as during its deletion, clients still get the approvals of other sessions.
 func TestApprovalsBesideOneThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// node runs a program in JavaScript with the official clients, and fails the test with what it says. Without Node.js or
-// the clients the test is skipped, in CI it fails.
+// node runs a JavaScript program with the official clients, and fails the test with its output if it fails. Without
+// Node.js or the clients the test is skipped; in CI it fails.
 func node(t *testing.T, program string, args ...string) {
 	t.Helper()
 	_, found := exec.LookPath("node")

@@ -1,3 +1,3 @@
-// Package bridges holds the bridges against a whole system, by their protocols' official clients where there are any:
-// those of package.json in this directory, in Node.js. See the tests.
+// Package bridges tests the bridges with a whole system, and with the official clients of their protocols where there
+// are any: those of package.json in this directory, in Node.js.
 package bridges

@@ -23,17 +23,17 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// chat is a WebSocket to the gateway.
+// chat is a WebSocket connection to the gateway.
 type chat struct {
 	t     *testing.T
 	ws    *websocket.Conn
 	check func(kind string, frame []byte, f frame)
 	seq   uint64
 	sent  int
-	early []frame // came before the answer to a request
+	early []frame // frames that arrived before the answer to a request
 }
 
-// frame is what comes.
+// frame is a frame from the gateway.
 type frame struct {
 	Type         string          `json:"type"`
 	Event        string          `json:"event"`
@@ -57,7 +57,7 @@ func (r *rig) chat(query string, check func(string, []byte, frame)) *chat {
 	return &chat{t: r.t, ws: ws, check: check}
 }
 
-// next reads a frame, and looks that none is missing.
+// next reads a frame, and checks that none is missing.
 func (c *chat) next() (f frame) {
 	c.t.Helper()
 	kind, data, err := c.ws.Read(bustest.Deadline(c.t))
@@ -75,7 +75,7 @@ func (c *chat) next() (f frame) {
 	return f
 }
 
-// until reads frames to the first for which last holds.
+// until reads frames up to the first one for which last returns true.
 func (c *chat) until(last func(frame) bool) (all []frame) {
 	c.t.Helper()
 	for i, f := range c.early {
@@ -91,13 +91,13 @@ func (c *chat) until(last func(frame) bool) (all []frame) {
 			return all
 		}
 	}
-	c.t.Fatalf("it did not come; the last of %d frames is %+v", len(all), all[len(all)-1])
+	c.t.Fatalf("the frame did not arrive; the last of %d frames is %+v", len(all), all[len(all)-1])
 	return nil
 }
 
 func named(name string) func(frame) bool { return func(f frame) bool { return f.Event == name } }
 
-// request asks, and returns the answer. What comes before it is for until.
+// request sends a request and returns the answer. Frames that arrive before the answer are kept for until.
 func (c *chat) request(method string, params any) (answer frame) {
 	c.t.Helper()
 	c.sent++
@@ -116,7 +116,8 @@ func (c *chat) request(method string, params any) (answer frame) {
 	return all[len(all)-1]
 }
 
-// The frames of the eleven events are those that the log comes to, with deltas; a client that comes back gets the rest.
+// The frames of the eleven events are those that follow from the log, and deltas. A client that reconnects gets the
+// rest.
 func TestLifecycleFrames(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -165,14 +166,14 @@ func TestLifecycleFrames(t *testing.T) {
 		t.Errorf("the deltas come to (-want +got):\n%s", d)
 	}
 
-	// The same from the log alone, as far as the log has it; and behind any event of it.
+	// The same frames follow from the log alone, except deltas, and after any event of it.
 	var p lifecycle.Projection
 	var log []lifecycle.Event
 	for e, err := range r.client.Session("s1").History(t.Context(), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		events, err := p.Take(client.Item{Event: &e})
+		events, err := p.Apply(client.Item{Event: &e})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,11 +200,11 @@ func TestLifecycleFrames(t *testing.T) {
 	}
 }
 
-// patterns of the schema are for JavaScript's engine: some have what Go's cannot read, and none is of a member that the
-// bridge sends.
+// patterns of the schema are written for JavaScript's engine. Go's engine cannot compile some of them, and none is of a
+// member that the bridge sends.
 var patterns = regexp.MustCompile(`"pattern":\s*"(?:[^"\\]|\\.)*"`)
 
-// protocolSchema holds frames against the protocol's own schema.
+// protocolSchema validates frames with the schema of the protocol.
 func protocolSchema(t *testing.T) func(kind string, data []byte, f frame) {
 	t.Helper()
 	node(t, "--version")
@@ -233,7 +234,7 @@ func protocolSchema(t *testing.T) func(kind string, data []byte, f frame) {
 			t.Fatal(err)
 		}
 		if err := of(definition).Validate(v); err != nil {
-			t.Errorf("%s is no %s: %v", data, definition, err)
+			t.Errorf("%s is not a valid %s: %v", data, definition, err)
 		}
 	}
 	return func(kind string, data []byte, f frame) {
@@ -250,7 +251,7 @@ func protocolSchema(t *testing.T) func(kind string, data []byte, f frame) {
 	}
 }
 
-// Every frame is as the protocol's schema has it, in a conversation with all that there is.
+// Every frame matches the protocol's schema, in a conversation with all features.
 func TestGatewayFrames(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -292,7 +293,7 @@ func TestGatewayFrames(t *testing.T) {
 	if d := cmp.Diff([]string{"lifecycle", "tool"}, streams); d != "" {
 		t.Errorf("streams (-want +got):\n%s", d)
 	}
-	send("s1", "tool please", "k1") // the same: nothing comes of it
+	send("s1", "tool please", "k1") // a duplicate: it has no effect
 	send("s2", "fail", "k2")
 	c.until(over("error"))
 	send("s3", "hang", "k3")
@@ -303,7 +304,7 @@ func TestGatewayFrames(t *testing.T) {
 	}
 	waited = c.request("agent.wait", map[string]any{"runId": "k3", "timeoutMs": 1})
 	if !strings.Contains(string(waited.Payload), `"status":"timeout"`) {
-		t.Errorf("agent.wait for a run that goes on: %+v", waited)
+		t.Errorf("agent.wait for an unfinished run: %+v", waited)
 	}
 	aborted := c.request("chat.abort", map[string]any{"sessionKey": "s3", "runId": "k3"})
 	if !strings.Contains(string(aborted.Payload), `"aborted":true`) {
@@ -359,7 +360,7 @@ func TestGatewayFrames(t *testing.T) {
 	c.until(named("shutdown"))
 }
 
-// Sockets on which nobody says anything, more than there are places, keep no client out, and are not kept.
+// Silent connections beyond the limit do not keep other clients out: the gateway closes them.
 func TestSilentConnectionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -385,7 +386,7 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 	}
 	ended := bustest.Deadline(t)
 	if _, _, err := first.Read(ended); err == nil || ended.Err() != nil {
-		t.Errorf("the first that kept silent: %v", err)
+		t.Errorf("the first silent connection: %v", err)
 	}
 }
 
@@ -424,11 +425,11 @@ func TestGatewayRefuses(t *testing.T) {
 	}
 	_ = c.ws.Write(t.Context(), websocket.MessageText, big)
 	if _, _, err := c.ws.Read(bustest.Deadline(t)); websocket.CloseStatus(err) != websocket.StatusMessageTooBig {
-		t.Errorf("a frame that is too big before connect: %v", err)
+		t.Errorf("an oversized frame before connect: %v", err)
 	}
 	_, response, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{HTTPHeader: http.Header{
 		"Origin": {"https://evil.example.com"}}})
 	if err == nil || response.StatusCode != http.StatusForbidden {
-		t.Errorf("a foreign page: %v", err)
+		t.Errorf("a page of another origin: %v", err)
 	}
 }

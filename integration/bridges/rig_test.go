@@ -24,7 +24,7 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// script is what the model says, by what it is asked.
+// script maps prompts to replies of the model.
 const script = `{"chunkSize": 4, "chunkDelayMs": 5, "scripts": [
 	{"match": "^hello", "responses": [{"thinking": "they greet", "text": "hello to you"}]},
 	{"match": "^slow", "responses": [{"events": [{"type":"start"},{"type":"text_start"},
@@ -44,12 +44,13 @@ const script = `{"chunkSize": 4, "chunkDelayMs": 5, "scripts": [
 	{"match": "^fail", "responses": []}
 ]}`
 
-// bigCall has arguments that are kept beside the log.
+// bigCall has arguments that are stored outside the log.
 var bigCall = `{"match": "^big", "responses": [{"events": [{"type":"start"},{"type":"done"}], "message": {"content":[` +
 	`{"type":"toolCall","id":"t1","name":"danger","arguments":{"v":"` + strings.Repeat("x", 300<<10) + `"}}],` +
 	`"stopReason":"toolUse"}}]},`
 
-// rig is a runner with a model that plays the script, tools of which danger needs an approval, and a server of bridges.
+// rig is a runner with a model that plays the script, tools, of which danger requires approval, and a server of
+// bridges.
 type rig struct {
 	*system.System
 	t      *testing.T
@@ -64,7 +65,7 @@ const chatToken = "a-token-of-the-chat"
 
 func newRig(t *testing.T, settings ...func(*host.Options)) *rig {
 	t.Helper()
-	more := longReply("^long", 600, 1<<10) + longReply("^in bits", 3840, 16) + bigCall
+	more := longReply("^long", 600, 1<<10) + longReply("^in bits", 1280, 16) + bigCall
 	model, err := scripted.Parse([]byte(strings.Replace(script, `"scripts": [`, `"scripts": [`+more, 1)))
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +113,7 @@ func echoAs(name string) tools.Tool {
 	return t
 }
 
-// steps shows how far it is.
+// steps is a tool that sends partial results.
 var steps = tools.Tool{
 	ToolDefinition: schemas.ToolDefinition{Name: "steps", Parameters: json.RawMessage(`{"type":"object"}`)},
 	Execute: func(_ context.Context, call tools.Call) (schemas.ToolResult, error) {
@@ -121,7 +122,7 @@ var steps = tools.Tool{
 	},
 }
 
-// get opens a stream, which the end of the test ends.
+// get opens a stream, which is closed when the test ends.
 func (r *rig) get(path string, headers ...string) *http.Response {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -23,7 +23,7 @@ type sent struct {
 	raw string
 }
 
-// streamOf reads server-sent events to the first for which last holds, or the end.
+// streamOf reads server-sent events up to the first one for which last returns true, or to the end.
 func streamOf(t *testing.T, body io.Reader, last func(sent) bool) (all []sent) {
 	t.Helper()
 	var e sent
@@ -40,7 +40,7 @@ func streamOf(t *testing.T, body io.Reader, last func(sent) bool) (all []sent) {
 			e.name = value
 		case name == "data":
 			if e.raw = value; json.Unmarshal([]byte(value), &e.data) != nil {
-				t.Errorf("no JSON: %s", line)
+				t.Errorf("not valid JSON: %s", line)
 			}
 		case line == "" && e.raw != "":
 			if all = append(all, e); last(e) {
@@ -54,7 +54,7 @@ func streamOf(t *testing.T, body io.Reader, last func(sent) bool) (all []sent) {
 
 func never(sent) bool { return false }
 
-// saidIn returns the text that an update brings.
+// saidIn returns the text of an update.
 func saidIn(e sent) (text string) {
 	var d schemas.MessageUpdate
 	if e.id != "" || json.Unmarshal(e.data.Data, &d) != nil {
@@ -68,8 +68,8 @@ func saidIn(e sent) (text string) {
 	return text
 }
 
-// A follower sees what a reply says while the model goes on. The model hangs after its first word, so that the update
-// cannot be late: a late one is left out, its message has ended and has it all.
+// A follower receives the text of a reply while the model streams. The model hangs after its first word, so that the
+// update cannot be late: the bridge drops a late update, because the end of the message has the whole text.
 func TestUpdatesForCurl(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -77,14 +77,14 @@ func TestUpdatesForCurl(t *testing.T) {
 	r.Prompt(t, "s1", "hang")
 	all := streamOf(t, live.Body, func(e sent) bool { return saidIn(e) != "" })
 	if len(all) == 0 || saidIn(all[len(all)-1]) != "begun " {
-		t.Errorf("came %v", all)
+		t.Errorf("received %v", all)
 	}
 	r.Send(t, "s1", &schemas.Abort{})
 	streamOf(t, live.Body, func(e sent) bool { return e.name == string(schemas.EventAgentEnd) })
 }
 
-// A follower sees each event once, in order, with the deltas between them; who comes back with the id of the last
-// event gets the rest.
+// A follower receives each event once, in order, with the deltas between them. A client that reconnects with the id of
+// the last event gets the rest.
 func TestEventsForCurl(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -109,12 +109,12 @@ func TestEventsForCurl(t *testing.T) {
 	}
 	history := streamOf(t, r.get("/sessions/s1/events?after=0&follow=false").Body, never)
 	if len(history) != seq {
-		t.Errorf("the log has %d events, %d came live", len(history), seq)
+		t.Errorf("the log has %d events, %d arrived live", len(history), seq)
 	}
 	rest := r.get("/sessions/s1/events?after=1&follow=false", "Last-Event-ID", strconv.Itoa(seq-2))
 	again := streamOf(t, rest.Body, never)
 	if len(again) != 2 || again[0].id != strconv.Itoa(seq-1) || again[1].raw != history[seq-1].raw {
-		t.Errorf("after event %d come %d: %v", seq-2, len(again), again)
+		t.Errorf("after event %d arrived %d: %v", seq-2, len(again), again)
 	}
 
 	for path, want := range map[string]int{"/sessions/s1/events?after=x": 400, "/sessions/s1/events?follow=7": 400,

@@ -24,15 +24,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// restBound is how long sessions may take to come to rest once everything is healed: a toolworker that was lost is
-// missed after 30 s, and what failed often is retried after up to 30 s.
+// restBound is how long sessions may take to come to rest once all faults are over: the loss of a toolworker is noticed
+// after 30 s, and a delivery that failed often is retried after up to 30 s.
 const restBound = 4 * time.Minute
 
-// lookTimeout is of one look at all streams.
-const lookTimeout = 10 * time.Second
+// leftTimeout bounds one check of all streams.
+const leftTimeout = 10 * time.Second
 
-// awaitRest waits until no command and no call is left, and the replicas agree. It returns what is left after
-// restBound.
+// awaitRest waits until no command and no call is left in its stream, and the replicas agree. If that takes longer than
+// restBound, it returns a description of what is left.
 func (w *world) awaitRest(ctx context.Context) (left []string) {
 	ctx, cancel := context.WithTimeout(ctx, restBound)
 	defer cancel()
@@ -41,7 +41,7 @@ func (w *world) awaitRest(ctx context.Context) (left []string) {
 	for quiet := 0; quiet < 3; {
 		now := w.left(ctx)
 		if ctx.Err() != nil {
-			return left // the newest that was found out in time
+			return left // of the newest check that was completed in time
 		}
 		left = now
 		if quiet++; len(left) > 0 {
@@ -56,9 +56,10 @@ func (w *world) awaitRest(ctx context.Context) (left []string) {
 	return nil
 }
 
-// left says what keeps the streams from rest. A stream that has no leader answers nothing.
+// left describes the messages that are left in the streams, replicas that lag, and streams that do not answer because
+// they have no leader.
 func (w *world) left(ctx context.Context) (left []string) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, leftTimeout)
 	defer cancel()
 	for _, name := range []string{schemas.StreamCommands, schemas.StreamTools, schemas.StreamEvents} {
 		stream, err := w.conn.JetStream().Stream(ctx, name)
@@ -87,7 +88,7 @@ func (w *world) left(ctx context.Context) (left []string) {
 	return left
 }
 
-// readLogs reads and verifies the log of every session. What is wrong with one is a violation.
+// readLogs reads and verifies the log of every session. A log that cannot be read or verified is a violation.
 func (w *world) readLogs(ctx context.Context) (map[string][]schemas.Event, []history.Violation) {
 	w.t.Helper()
 	logs := map[string][]schemas.Event{}
@@ -121,7 +122,7 @@ func refold(events iter.Seq[schemas.Event]) ([]byte, error) {
 	return json.Marshal(state)
 }
 
-// executions counts the lines that tools have written, by key.
+// executions returns how many lines the tools have written, by key.
 func (w *world) executions() map[string]int {
 	w.t.Helper()
 	counts := map[string]int{}
@@ -139,12 +140,13 @@ func (w *world) executions() map[string]int {
 	return counts
 }
 
-// counted says what the executions of a call are counted under: a command writes the key that its prompt gave it.
+// counted returns the key of a call's executions: a bash command writes the key that its prompt contains. It returns
+// false for calls whose executions are not counted.
 func counted(session string, start *schemas.ToolExecutionStart, key schemas.CallKey) (history.Call, bool) {
 	switch start.ToolName {
 	case toolIdempotent:
 		return history.Call{Key: session + "/" + string(key), Effect: schemas.EffectIdempotent}, true
-	case schemas.ToolAgent: // no toolworker has it
+	case schemas.ToolAgent: // the runner executes it
 		return history.Call{}, false
 	case toolReadOnly:
 		return history.Call{Key: session + "/" + string(key), Effect: schemas.EffectReadOnly}, true
@@ -158,7 +160,7 @@ func counted(session string, start *schemas.ToolExecutionStart, key schemas.Call
 	return history.Call{Key: written, Effect: schemas.EffectUnsafe}, ok
 }
 
-// audit checks everything.
+// audit reads everything that was recorded, and returns it with all violations.
 func (w *world) audit(ctx context.Context, gone *deletions) (history.History, []history.Violation) {
 	w.t.Helper()
 	logs, bad := w.readLogs(ctx)
@@ -167,13 +169,13 @@ func (w *world) audit(ctx context.Context, gone *deletions) (history.History, []
 	for _, c := range w.clients {
 		h.Commands = append(h.Commands, c.seen()...)
 	}
-	h.Commands = append(h.Commands, history.Told(logs, h.Deleted)...)
+	h.Commands = append(h.Commands, history.BetweenSessions(logs, h.Deleted)...)
 	bad = append(bad, w.deadLetters(ctx)...)
 	bad = append(bad, w.crashes()...)
 	return h, append(bad, history.Check(h)...)
 }
 
-// deadLetters wants nothing to have been given up.
+// deadLetters returns a violation for each subject that has dead letters: no message may be given up.
 func (w *world) deadLetters(ctx context.Context) (bad []history.Violation) {
 	stream, err := w.conn.JetStream().Stream(ctx, schemas.StreamDead)
 	w.must(err)
@@ -185,7 +187,7 @@ func (w *world) deadLetters(ctx context.Context) (bad []history.Violation) {
 	return bad
 }
 
-// crashes finds what no process may print, whatever is done to it.
+// crashes returns the lines about panics and data races that processes have printed. No fault may cause one.
 func (w *world) crashes() (bad []history.Violation) {
 	files, err := filepath.Glob(filepath.Join(w.logs(), "*.log"))
 	w.must(err)
@@ -206,8 +208,8 @@ func (w *world) crashes() (bad []history.Violation) {
 	return bad
 }
 
-// keep writes the log of a session, one event to a line, where the output of processes is.
-func (w *world) keep(session string, log []schemas.Event) {
+// writeLog writes the log of a session, one event per line, to the directory with the output of processes.
+func (w *world) writeLog(session string, log []schemas.Event) {
 	w.t.Helper()
 	f, err := os.Create(filepath.Join(w.logs(), session+".jsonl"))
 	w.must(err)

@@ -19,24 +19,26 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// all is the world of the long form.
+// all is the number of processes in TestChaos.
 var all = size{program.Server: 3, program.Runner: 3, program.Worker: 3, program.Counter: 2, program.Client: 5}
 
 const (
 	sessions   = 50
 	shortRound = 5 * time.Second
 	longRound  = 45 * time.Second
-	// pace is between two commands of a session, on average.
+	// pace is the average time between two commands of a session.
 	pace = 1500 * time.Millisecond
+	// maxReported limits the violations that are reported. The logs of all of them are written.
+	maxReported = 40
 )
 
-// slowScript has the default model say something for some seconds.
+// slowScript makes each reply of the default model stream for some seconds.
 const slowScript = `{"chunkSize": 8, "chunkDelayMs": 80, "scripts": [{"loop": true, "responses": [
-	{"text": "Nothing much is said here, but it takes its time, so that much can happen meanwhile, ` +
-	`and some of it will."}]}]}`
+		{"text": "This reply has no meaning. It is long enough to stream for a while, so that faults can happen, ` +
+	`and some of them will."}]}]}`
 
-// planOf says how often processes fail. In the short round toolworkers are left alone: a call of one that is lost is
-// missed after 30 s.
+// planOf returns how often processes fail. The short round injects no faults into toolworkers: the loss of one is
+// noticed after 30 s only.
 func planOf(length time.Duration) program.Plan {
 	gap := map[program.Role]time.Duration{
 		program.Server: 6 * time.Second, program.Runner: 6 * time.Second, program.Counter: 8 * time.Second,
@@ -48,8 +50,8 @@ func planOf(length time.Duration) program.Plan {
 	return program.Plan{Length: length, Count: all, Gap: gap}
 }
 
-// TestChaos runs seed after seed for -chaos.duration, each in a world of its own. A failing seed is repeated with
-// -chaos.seed.
+// TestChaos runs one round after the other for -chaos.duration, each with its own seed and its own processes. Repeat a
+// failed seed with -chaos.seed.
 func TestChaos(t *testing.T) {
 	parallel(t)
 	seed := *chaosSeed
@@ -65,20 +67,21 @@ func TestChaos(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("seed=%d", seed+n), func(t *testing.T) { round(t, seed+n, length, tally) })
 		if t.Failed() {
-			t.Logf("again: go test ./integration/chaos -run TestChaos -chaos.duration %s -chaos.seed %d", *chaosDuration, seed+n)
+			t.Logf("repeat with: go test ./integration/chaos -run TestChaos -chaos.duration %s -chaos.seed %d",
+				*chaosDuration, seed+n)
 			break
 		}
 	}
 	tally.print(os.Stdout, time.Since(begun))
 }
 
-// round is one seed: programs and faults, healing, and the check.
+// round runs one seed: it sends the programs and injects the faults, waits for rest, and checks.
 func round(t *testing.T, seed uint64, length time.Duration, tally *tally) {
 	begun := time.Now()
 	w := newWorld(t, all, slowScript)
 	t.Logf("ready after %s", time.Since(begun).Round(time.Millisecond))
-	ctx, pulse := testContext(t), takePulse()
-	defer pulse()
+	ctx, longestPause := testContext(t), watchPauses()
+	defer longestPause()
 	faults := program.Faults(seed, planOf(length))
 	chaos, heal := context.WithTimeout(ctx, length)
 	defer heal()
@@ -89,54 +92,55 @@ func round(t *testing.T, seed uint64, length time.Duration, tally *tally) {
 		c, session := w.clients[i%len(w.clients)], sessionName(i)
 		g.Go(func() error { return c.play(bound, chaos, session, program.Session(seed, session, length, pace)) })
 	}
-	gone := w.watchPrey()
-	g.Go(func() error { return gone.run(bound, chaos, length) })
+	deleted := w.watchDeletable()
+	g.Go(func() error { return deleted.run(bound, chaos, length) })
 	injected, err := w.inject(chaos, faults)
 	w.must(err)
 	w.must(g.Wait())
 	healed := time.Now()
-	t.Logf("healed; faults were %s", describe(faults))
+	t.Logf("all faults are over; they were %s", describe(faults))
 	left := w.awaitRest(ctx)
 	t.Logf("at rest after %s", time.Since(healed).Round(time.Millisecond))
 	if len(left) == 0 {
-		w.missLost(ctx)
+		w.resolveLost(ctx)
 		w.sendLast(bound)
 		left = w.awaitRest(ctx)
 	}
-	t.Logf("the machine stopped for %s at most", pulse())
+	t.Logf("longest pause of the machine: %s", longestPause())
 	for _, l := range left {
 		t.Errorf("seed %d: not at rest: %s", seed, l)
 	}
-	h, violations := w.audit(ctx, gone)
+	h, violations := w.audit(ctx, deleted)
 	tally.add(injected, h, violations, time.Since(healed))
 	w.report(seed, h, violations)
 }
 
-// takePulse watches how long this process gets no time. A machine that stops for seconds breaks every timeout there is.
-func takePulse() (stop func() time.Duration) {
-	const beat = 50 * time.Millisecond
-	over, longest := make(chan struct{}), make(chan time.Duration)
+// watchPauses measures the longest time for which this process was not scheduled; stop returns it. A machine that
+// pauses for seconds breaks all timeouts.
+func watchPauses() (stop func() time.Duration) {
+	const interval = 50 * time.Millisecond
+	stopped, longest := make(chan struct{}), make(chan time.Duration)
 	go func() {
-		tick := time.NewTicker(beat)
+		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		var most time.Duration
 		for last := time.Now(); ; {
 			select {
-			case <-over:
+			case <-stopped:
 				longest <- most
 				return
 			case <-tick.C:
-				most, last = max(most, time.Since(last)-beat), time.Now()
+				most, last = max(most, time.Since(last)-interval), time.Now()
 			}
 		}
 	}()
 	return sync.OnceValue(func() time.Duration {
-		close(over)
+		close(stopped)
 		return (<-longest).Round(time.Millisecond)
 	})
 }
 
-// describe lists faults as they were scheduled.
+// describe lists the schedule of faults, one per line.
 func describe(faults []program.Fault) string {
 	var b strings.Builder
 	for _, f := range faults {
@@ -148,7 +152,7 @@ func describe(faults []program.Fault) string {
 
 func sessionName(i int) string { return fmt.Sprintf("s%02d", i) }
 
-// inject injects faults until ctx ends, and returns those that there was time for when all are undone.
+// inject injects faults until ctx ends. When all of them are undone, it returns those that it had time to inject.
 func (w *world) inject(ctx context.Context, faults []program.Fault) (injected []program.Fault, err error) {
 	begun := time.Now()
 	var mu sync.Mutex // guards injected
@@ -187,7 +191,8 @@ func (w *world) suffer(ctx context.Context, f program.Fault) (bool, error) {
 	return true, nil
 }
 
-// sendLast sends every session, those of sub-agents included, a prompt that runs to its end: after it nothing may wait.
+// sendLast sends a prompt to every session, sub-agents included, whose run ends normally: after it no input may be
+// queued.
 func (w *world) sendLast(ctx context.Context) {
 	w.t.Helper()
 	var g errgroup.Group
@@ -205,13 +210,13 @@ func (w *world) sendLast(ctx context.Context) {
 	w.must(g.Wait())
 }
 
-// report fails the test with what is wrong, and tells what processes did of their own accord. The logs concerned are
-// kept with the output of the processes (-artifacts).
+// report fails the test with the violations and logs the exits of processes that no fault explains. It writes the logs
+// of the sessions concerned to the directory with the output of the processes (-artifacts).
 func (w *world) report(seed uint64, h history.History, violations []history.Violation) {
 	w.t.Helper()
 	for _, v := range violations {
 		if log := h.Logs[v.Session]; log != nil {
-			w.keep(v.Session, log)
+			w.writeLog(v.Session, log)
 		}
 	}
 	for _, role := range program.Roles() {
@@ -221,10 +226,9 @@ func (w *world) report(seed uint64, h history.History, violations []history.Viol
 			}
 		}
 	}
-	const most = 40
 	for i, v := range violations {
-		if i == most {
-			w.t.Errorf("and %d more", len(violations)-most)
+		if i == maxReported {
+			w.t.Errorf("%d more violations", len(violations)-maxReported)
 			break
 		}
 		w.t.Errorf("seed %d: %s", seed, v)

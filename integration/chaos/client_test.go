@@ -14,7 +14,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// client sends commands through proxies of its own and records what it sees.
+// client sends commands through its own proxies and records each of them with its acknowledgement.
 type client struct {
 	conn  *bus.Conn
 	links []*proxy.Proxy
@@ -25,7 +25,7 @@ type client struct {
 }
 
 const (
-	ackTimeout = 3 * time.Second // after which a client tries again, with the same id
+	ackTimeout = 3 * time.Second // after which a client sends the command again, with the same id
 	retryPause = 200 * time.Millisecond
 )
 
@@ -47,8 +47,8 @@ func (c *client) close() {
 	}
 }
 
-// play sends a program, one command after the other. It begins no other once over is done, and gives up at the end of
-// ctx only.
+// play sends the steps of a program one after the other. Once over is done it starts no further step. It retries a step
+// until ctx ends.
 func (c *client) play(ctx, over context.Context, session string, steps []program.Step) error {
 	for _, step := range steps {
 		pause := time.NewTimer(step.Pause)
@@ -143,7 +143,7 @@ func (c *client) note(cmd *history.Command, acked bool) {
 	}
 }
 
-// seen returns what the client sent, in its order per session.
+// seen returns the commands that the client sent; those of a session are in the order of their first sends.
 func (c *client) seen() []history.Command {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,7 +24,8 @@ type counterConfig struct {
 	Count string // file that gets a line for each execution: the idempotency key
 }
 
-// The counting tools go by names that the model rehearsal knows, because their lines are what it turns into calls.
+// The counting tools have the names of tools that the model rehearsal knows: it turns lines of a prompt into calls of
+// them.
 const (
 	toolIdempotent = "write"
 	toolReadOnly   = "find"
@@ -59,7 +60,7 @@ func serveCounting(ctx context.Context, c counterConfig) error {
 	return w.Run(ctx)
 }
 
-// countingTool writes down that a call is executed and then takes the milliseconds that an argument says.
+// countingTool appends the key of each call to file and then works for the number of milliseconds in an argument.
 func countingTool(name string, effect schemas.Effect, file, argument string) tools.Tool {
 	return tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{Name: name, Effect: effect},

@@ -21,8 +21,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// How often sessions are deleted, in percent: those of clients, sub-agents as they begin, and sub-agents as they begin
-// one of their own.
+// How often sessions are deleted, in percent: sessions of clients, sub-agents when they start, and sub-agents when they
+// start a sub-agent of their own.
 const (
 	deletedRoots    = 10
 	deletedChildren = 30
@@ -30,30 +30,31 @@ const (
 )
 
 const (
-	deletionDelay = 700 * time.Millisecond // at most, after a sub-agent has begun
-	deletionTry   = 20 * time.Second       // of one try
-	// crashedSteps is how many percent of the steps of a deletion its deleter dies after, in its first try.
+	deletionDelay = 700 * time.Millisecond // at most, after the start of the sub-agent
+	deletionTry   = 20 * time.Second       // timeout of one try
+	// crashedSteps is the probability, in percent, that a deleter crashes after a step of its first try.
 	crashedSteps = 8
 )
 
-// prey is a session that is to be deleted. args has its prompt, of a sub-agent.
-type prey struct{ session, args string }
+// target is a session to delete. args are the arguments of the call that started it, if it is a sub-agent: they contain
+// its prompt.
+type target struct{ session, args string }
 
-// deletions are of sessions with all that is under way in them, while chaos lasts.
+// deletions deletes sessions, busy or not, while faults are injected.
 type deletions struct {
 	w      *world
-	found  chan prey // those that have begun
+	found  chan target // sessions that have started
 	mu     sync.Mutex
-	args   map[string]string // of calls that begin sub-agents, by session and call
-	middle map[string]prey   // sub-agents by session
-	prey   []prey            // that were deleted, or may have been
+	args   map[string]string // of calls that start sub-agents, by session and call
+	middle map[string]target // sub-agents by session
+	begun  []target          // whose deletion has begun
 	done   map[string]time.Time
 }
 
-// watchPrey sees sub-agents begin, as viewers do.
-func (w *world) watchPrey() *deletions {
+// watchDeletable returns deletions that learn of new sub-agents from live events.
+func (w *world) watchDeletable() *deletions {
 	w.t.Helper()
-	d := &deletions{w: w, found: make(chan prey, 1024), args: map[string]string{}, middle: map[string]prey{},
+	d := &deletions{w: w, found: make(chan target, 1024), args: map[string]string{}, middle: map[string]target{},
 		done: map[string]time.Time{}}
 	sub, err := w.conn.NATS().Subscribe(w.conn.Subjects().LiveEvent("*"), d.see)
 	w.must(err)
@@ -68,7 +69,7 @@ func (d *deletions) see(m *nats.Msg) {
 	}
 	events, err := schemas.DecodeLog(session, m.Header, m.Data, nil)
 	if err != nil {
-		return // it is too long to be here
+		return // its data is in an object, not in the message
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,9 +82,9 @@ func (d *deletions) see(m *nats.Msg) {
 		case *schemas.SubagentStart:
 			args, ok := d.args[session+"/"+string(data.Call)]
 			if !ok {
-				continue // what it may execute is not known
+				continue // its prompt, and so the keys of its executions, is unknown
 			}
-			child := prey{data.Session, args}
+			child := target{data.Session, args}
 			d.middle[data.Session] = child
 			if mother, ok := d.middle[session]; ok && rand.IntN(100) < deletedMiddles {
 				d.offer(mother)
@@ -94,17 +95,17 @@ func (d *deletions) see(m *nats.Msg) {
 	}
 }
 
-func (d *deletions) offer(p prey) {
+func (d *deletions) offer(p target) {
 	select {
 	case d.found <- p:
-	default: // there are enough
+	default: // enough sessions wait to be deleted
 	}
 }
 
-// run deletes until over is done, and finishes what it has begun, for which it has until the end of ctx.
+// run deletes sessions until over is done. It completes the deletions that have begun; ctx bounds that.
 func (d *deletions) run(ctx, over context.Context, length time.Duration) error {
 	var g errgroup.Group
-	begin := func(p prey, within time.Duration) {
+	begin := func(p target, within time.Duration) {
 		pause := time.Duration(rand.Int64N(int64(within)))
 		g.Go(func() error {
 			select {
@@ -117,7 +118,7 @@ func (d *deletions) run(ctx, over context.Context, length time.Duration) error {
 	}
 	for i := range sessions {
 		if rand.IntN(100) < deletedRoots {
-			begin(prey{session: sessionName(i)}, length)
+			begin(target{session: sessionName(i)}, length)
 		}
 	}
 	for {
@@ -130,27 +131,27 @@ func (d *deletions) run(ctx, over context.Context, length time.Duration) error {
 	}
 }
 
-var errCrash = errors.New("the deleter dies here")
+var errCrash = errors.New("crash of the deleter")
 
-// delete deletes a session through a client's connections, and is retried until it is said to be gone. In the first
-// try the deleter may die after a step.
-func (d *deletions) delete(ctx context.Context, p prey) error {
+// delete deletes a session through the connection of a client, and tries again until the deletion has succeeded. In the
+// first try the deleter may crash after any step.
+func (d *deletions) delete(ctx context.Context, p target) error {
 	d.mu.Lock()
-	d.prey = append(d.prey, p)
+	d.begun = append(d.begun, p)
 	d.mu.Unlock()
 	conn := d.w.clients[rand.IntN(len(d.w.clients))].conn
 	store, err := eventstore.New(conn.Events(), eventstore.Options{})
 	if err != nil {
 		return err
 	}
-	dies := func(string) error {
+	crash := func(string) error {
 		if rand.IntN(100) < crashedSteps {
 			return errCrash
 		}
 		return nil
 	}
 	for {
-		o := retention.Options{Store: store, AbortWait: 300 * time.Millisecond, AfterStep: dies}
+		o := retention.Options{Store: store, AbortWait: 300 * time.Millisecond, AfterStep: crash}
 		once, cancel := context.WithTimeout(ctx, deletionTry)
 		_, err := retention.NewDeleter(conn, o).Delete(once, retention.Request{Session: p.session, Force: true})
 		cancel()
@@ -160,7 +161,7 @@ func (d *deletions) delete(ctx context.Context, p prey) error {
 			d.done[p.session] = time.Now()
 			return nil
 		}
-		dies = nil
+		crash = nil
 		select {
 		case <-time.After(retryPause):
 		case <-ctx.Done():
@@ -169,19 +170,19 @@ func (d *deletions) delete(ctx context.Context, p prey) error {
 	}
 }
 
-// ended says when the deletion of a session had ended last.
+// ended returns for each deleted session when its last deletion completed.
 func (d *deletions) ended() map[string]time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.done)
 }
 
-// forgotten reports whether a deleted session may have asked for executions that are counted under a key: for its own
-// calls, or for those that its prompt had the key of.
+// forgotten reports whether a deleted session may have caused the executions with this key: by its own calls, or by
+// calls whose key was in its prompt.
 func (d *deletions) forgotten(key string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, p := range d.prey {
+	for _, p := range d.begun {
 		if strings.HasPrefix(key, p.session+"/") || strings.HasPrefix(key, p.session+"-") || strings.Contains(p.args, key) {
 			return true
 		}
@@ -189,11 +190,11 @@ func (d *deletions) forgotten(key string) bool {
 	return false
 }
 
-// missLost has the runners look after the sub-agents that sessions at rest wait for, until none waits: those that were
-// deleted will never answer. It is what a timer does every quarter of an hour.
-func (w *world) missLost(ctx context.Context) {
+// resolveLost sends timers that make the runners check the sub-agents of sessions at rest, until no session waits for
+// one: a deleted sub-agent never answers. In production a timer does this every quarter of an hour.
+func (w *world) resolveLost(ctx context.Context) {
 	w.t.Helper()
-	const again = 5 // looks; a runner that is busy with the session does nothing
+	const again = 5 // checks between two timers: a runner that is busy with the session ignores its timer
 	ctx, cancel := context.WithTimeout(ctx, restBound)
 	defer cancel()
 	timers, tick := bus.NewTimers(w.conn), time.NewTicker(time.Second)
@@ -205,7 +206,7 @@ func (w *world) missLost(ctx context.Context) {
 			return
 		}
 		if n%again == 0 {
-			w.t.Logf("these wait for sub-agents: %v", waiting)
+			w.t.Logf("sessions that wait for sub-agents: %v", waiting)
 			for _, session := range waiting {
 				w.must(timers.Schedule(ctx, session, time.Now(), schemas.Timer{Name: schemas.TimerSubagents}))
 			}
@@ -213,12 +214,12 @@ func (w *world) missLost(ctx context.Context) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return // the check says what waits
+			return // history.Check reports the sessions that wait
 		}
 	}
 }
 
-// waiting are the sessions that wait for sub-agents, as their logs say.
+// waiting returns the sessions whose logs have unfinished sub-agents.
 func (w *world) waiting(ctx context.Context) (waiting []string) {
 	w.t.Helper()
 	for info, err := range w.store.Sessions(ctx) {
@@ -229,7 +230,7 @@ func (w *world) waiting(ctx context.Context) (waiting []string) {
 				err = state.Apply(e)
 			}
 			if err != nil {
-				break // the check says it
+				break // readLogs reports it
 			}
 		}
 		if len(state.Children) > 0 {

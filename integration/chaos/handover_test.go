@@ -20,8 +20,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// stuckScript has the model say next to nothing for longer than any test, so that sessions stay awake.
-func stuckScript() string {
+// endlessScript makes the model stream one character per minute for longer than any test, so that sessions stay awake.
+func endlessScript() string {
 	return `{"scripts": [{"loop": true, "responses": [{"events": [{"type": "start"}, {"type": "text_start"}` +
 		strings.Repeat(`, {"delayMs": 60000}, {"type": "text_delta", "delta": "."}`, 60) + `, {"type": "done"}],
 	"message": {"content": [{"type": "text", "text": "half"}]}}]}]}`
@@ -29,16 +29,17 @@ func stuckScript() string {
 
 const (
 	awakeSessions = 30
-	// handoverBound is far more than the ten seconds that are promised: the figures are for reading, on a quiet machine.
+	// handoverBound is far more than the promised ten seconds, for busy machines. The promise is checked by reading the
+	// table that a quiet machine prints.
 	handoverBound = time.Minute
-	// settled is how long no session changes its runner before the next one is taken away, where waits are measured:
-	// sharing anew is not part of them. The short form measures nothing that counts.
+	// settled is how long no session must have changed its runner before the next runner leaves, in the form that
+	// measures: moves that balance the shares are not part of a wait. The short form does not need exact times.
 	settled, shortlySettled = 3 * time.Second, time.Second
-	// roundsPerWorld keeps a session from being moved so often that its command is dead-lettered.
+	// roundsPerWorld is small enough that no command is delivered so often that it is dead-lettered.
 	roundsPerWorld = 5
 )
 
-// leaving is a way for a runner to go.
+// leaving is a way in which a runner stops serving.
 type leaving struct {
 	name  string
 	leave func(s *slot) error
@@ -55,8 +56,8 @@ var leavings = []leaving{
 		func(s *slot) error { return s.current(false).Thaw() }},
 }
 
-// TestHandover takes away the runner that drives the most sessions, many times, and measures how long each of them
-// waits for its next event.
+// TestHandover kills, stops or freezes the runner that drives the most sessions, many times, and measures how long each
+// of them waits for its next event.
 func TestHandover(t *testing.T) {
 	parallel(t)
 	waits := map[string][]time.Duration{}
@@ -66,9 +67,9 @@ func TestHandover(t *testing.T) {
 	printHandover(os.Stdout, waits)
 }
 
-// handOver loses every kind of runner so often in a world of its own, and adds to waits.
+// handOver makes a runner leave in each way, rounds times, with its own processes. It adds the times to waits.
 func handOver(t *testing.T, rounds int, waits map[string][]time.Duration) {
-	w := newWorld(t, size{program.Server: 3, program.Runner: 3, program.Client: 1}, stuckScript())
+	w := newWorld(t, size{program.Server: 3, program.Runner: 3, program.Client: 1}, endlessScript())
 	o := w.watchOwners()
 	for i := range awakeSessions {
 		session := sessionName(i)
@@ -83,14 +84,14 @@ func handOver(t *testing.T, rounds int, waits map[string][]time.Duration) {
 	}
 }
 
-// lose takes one runner away and returns how long each of its sessions waited.
+// lose makes one runner leave and returns how long each of its sessions waited.
 func (w *world) lose(o *owners, l leaving) []time.Duration {
 	w.t.Helper()
 	calm := settled
 	if *chaosKills == 1 {
 		calm = shortlySettled
 	}
-	eventually(w.t, handoverBound, "the sessions are shared", func() bool { return o.calm() > calm })
+	eventually(w.t, handoverBound, "no session changes its runner any more", func() bool { return o.calm() > calm })
 	victim, mine := w.busiest(o)
 	since := time.Now()
 	w.must(l.leave(victim))
@@ -104,7 +105,7 @@ func (w *world) lose(o *owners, l leaving) []time.Duration {
 	return waits
 }
 
-// busiest is the runner that drives the most sessions, and these.
+// busiest returns the runner that drives the most sessions, and these sessions.
 func (w *world) busiest(o *owners) (victim *slot, mine []string) {
 	for _, s := range w.slots[program.Runner] {
 		if held := o.of(s.name()); len(held) > len(mine) {
@@ -117,7 +118,7 @@ func (w *world) busiest(o *owners) (victim *slot, mine []string) {
 	return victim, mine
 }
 
-// live reports whether the runners that run are members. Others may be for a while.
+// live reports whether all running runners are members. Lost runners may still be members for a while.
 func (w *world) live() bool {
 	ctx, cancel := context.WithTimeout(testContext(w.t), deadline)
 	defer cancel()
@@ -125,17 +126,17 @@ func (w *world) live() bool {
 	return !slices.ContainsFunc(w.slots[program.Runner], func(s *slot) bool { return !slices.Contains(ids, s.name()) })
 }
 
-// owners is who has written the newest event of each session, as viewers see it.
+// owners records from live events which runner has written the newest event of each session.
 type owners struct {
 	mu     sync.Mutex
 	newest map[string]seen
 }
 
-// seen is an event as it arrived.
+// seen is the newest event of a session.
 type seen struct {
 	runner string
 	kind   schemas.EventType
-	at     time.Time // of the first event by this runner
+	at     time.Time // when the first event of this runner arrived
 }
 
 func (w *world) watchOwners() *owners {
@@ -154,7 +155,7 @@ func (o *owners) take(m *nats.Msg) {
 	}
 	events, err := schemas.SplitLog(session, m.Header, m.Data)
 	if err != nil {
-		return // not a runner's
+		return // not an event of a runner
 	}
 	last := events[len(events)-1]
 	e := seen{kind: schemas.EventType(last.Name), at: time.Now(),
@@ -167,7 +168,7 @@ func (o *owners) take(m *nats.Msg) {
 	o.newest[session] = e
 }
 
-// streaming is how many sessions have begun a message.
+// streaming returns how many sessions stream a message.
 func (o *owners) streaming() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -179,7 +180,7 @@ func (o *owners) streaming() (n int) {
 	return n
 }
 
-// of lists the sessions of a runner.
+// of returns the sessions of a runner.
 func (o *owners) of(runner string) (sessions []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -191,7 +192,7 @@ func (o *owners) of(runner string) (sessions []string) {
 	return sessions
 }
 
-// calm is how long ago a session last changed its runner.
+// calm returns how long ago any session last changed its runner.
 func (o *owners) calm() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -204,7 +205,7 @@ func (o *owners) calm() time.Duration {
 	return time.Since(last)
 }
 
-// since returns how long after a moment those sessions went on elsewhere.
+// since returns for each session how long after moment another runner wrote its first event.
 func (o *owners) since(sessions []string, moment time.Time) (waits []time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -225,7 +226,7 @@ func printHandover(w io.Writer, waits map[string][]time.Duration) {
 	}
 }
 
-// quantile is the smallest value that at least that share of the values do not exceed.
+// quantile returns the smallest value that at least this share of the values do not exceed.
 func quantile(sorted []time.Duration, share float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -234,7 +235,7 @@ func quantile(sorted []time.Duration, share float64) time.Duration {
 	return sorted[max(at, 0)].Round(10 * time.Millisecond)
 }
 
-// name is that of the process in the slot, by which the others know it.
+// name returns the id of the current process.
 func (s *slot) name() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,12 +17,13 @@ import (
 )
 
 var (
-	chaosDuration = flag.Duration("chaos.duration", 0, "time for random faults, seed after seed; 0 is one short round")
-	chaosSeed     = flag.Uint64("chaos.seed", 0, "seed of the first round; 0 is a random one")
-	chaosKills    = flag.Int("chaos.kills", 1, "how often TestHandover kills a runner and stops one")
+	chaosDuration = flag.Duration("chaos.duration", 0, "run rounds of random faults for this long; 0 runs one short round")
+	chaosSeed     = flag.Uint64("chaos.seed", 0, "seed of the first round; 0 draws one")
+	chaosKills    = flag.Int("chaos.kills", 1, "how often TestHandover kills, stops and freezes a runner")
 )
 
-// The test binary is also the processes that are not commands of the project: NATS servers, and toolworkers that count.
+// The test binary also runs as the processes that are not commands of the project: NATS servers, and toolworkers that
+// count.
 const (
 	roleVariable   = "LOOPBUS_CHAOS_ROLE"
 	configVariable = "LOOPBUS_CHAOS_CONFIG"
@@ -30,7 +31,7 @@ const (
 	roleCounter    = "counter"
 )
 
-// atOnce is how many tests run at once.
+// atOnce is how many tests run in parallel.
 const atOnce = 2
 
 func TestMain(m *testing.M) {
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 	case roleCounter:
 		play(serveCounting)
 	default:
-		fmt.Fprintf(os.Stderr, "no role %q\n", role)
+		fmt.Fprintf(os.Stderr, "unknown role %q\n", role)
 		os.Exit(2)
 	}
 }
@@ -62,20 +63,20 @@ func play[C any](role func(ctx context.Context, c C) error) {
 	}
 }
 
-// parallel lets the short forms run side by side. The long ones measure.
+// parallel runs the test in parallel with others in its short form. The long forms measure times and run alone.
 func parallel(t *testing.T) {
 	if *chaosDuration == 0 && *chaosKills == 1 {
 		t.Parallel()
 	}
 }
 
-// deadline is for one step of a test on a busy machine.
+// deadline bounds one step of a test; it is long enough for a busy machine.
 const deadline = 90 * time.Second
 
-// cleanupTime is left before the test binary is ended for being late, so that no process outlives it.
+// cleanupTime is left between the end of a test's context and the deadline of the test binary, to stop all processes.
 const cleanupTime = 30 * time.Second
 
-// testContext ends with the test, or in time before everything ends.
+// testContext returns a context that ends with the test, or cleanupTime before the deadline of the test binary.
 func testContext(t *testing.T) context.Context {
 	end, ok := t.Deadline()
 	if !ok {
@@ -86,7 +87,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// eventually waits until ok, and fails the test with what was awaited if that takes too long.
+// eventually waits until ok returns true, and fails the test with what if that takes too long.
 func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -97,7 +98,7 @@ func eventually(t *testing.T, within time.Duration, what string, ok func() bool)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("never happened within %s: %s", within, what)
+			t.Fatalf("did not happen within %s: %s", within, what)
 		}
 	}
 }

@@ -23,8 +23,8 @@ type serverConfig struct {
 // readyTimeout bounds how long a server may take to accept connections.
 const readyTimeout = 30 * time.Second
 
-// serveNATS is a server of the cluster until ctx ends. It tells clients of no other server: each knows only the proxies
-// that stand before them.
+// serveNATS runs a server of the cluster until ctx ends. It does not advertise other servers to clients: each client
+// knows only its proxies.
 func serveNATS(ctx context.Context, c serverConfig) error {
 	var routes []*url.URL
 	for _, port := range c.Routes {

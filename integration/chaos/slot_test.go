@@ -14,31 +14,33 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
-// slot is a place for a process. What ends without having been stopped is started again, as a supervisor would.
+// slot keeps one process running. It restarts a process that ends although no fault has stopped it, as a supervisor
+// does.
 type slot struct {
 	target  program.Target
 	command func(generation int) process.Command
-	links   []*proxy.Proxy // to each server; a server has none
+	links   []*proxy.Proxy // one to each server; nil if the process is a server
 	running sync.WaitGroup
 	closing chan struct{}
-	faults  sync.Mutex // held while a fault lasts, which may take longer than was planned
+	faults  sync.Mutex // held during a fault, which may last longer than planned
 
 	mu         sync.Mutex
 	process    *process.Process
 	generation int
-	down       bool     // it is meant to be
-	notes      []string // what it did of its own accord
+	down       bool     // a fault has stopped the process, so it is not restarted
+	notes      []string // exits and errors that no fault explains
 }
 
 const (
 	restartPause = 300 * time.Millisecond
-	// stopLimit is how long a process may take to end after SIGTERM: what is documented, and time for a busy machine.
+	// stopLimit is how long a process may take to end after SIGTERM: the documented limit, and some time for a busy
+	// machine.
 	stopLimit = 45 * time.Second
 )
 
 func (s *slot) String() string { return fmt.Sprintf("%s %d", s.target.Role, s.target.Number+1) }
 
-// urlOf is where servers are found behind links.
+// urlOf returns the NATS URL of the servers behind links.
 func urlOf(links []*proxy.Proxy) string {
 	addresses := make([]string, len(links))
 	for i, l := range links {
@@ -55,7 +57,7 @@ func (s *slot) up() error {
 	return s.start()
 }
 
-// start starts a process unless there is one.
+// start starts a process unless one is running, a fault has stopped it, or the slot is closed. The caller holds mu.
 func (s *slot) start() error {
 	if s.isClosing() || s.down || s.process != nil && !isDone(s.process.Done()) {
 		return nil
@@ -81,7 +83,7 @@ func isDone(c <-chan struct{}) bool {
 	}
 }
 
-// watch starts another process if this one ends of its own accord.
+// watch restarts the process if it ends by itself.
 func (s *slot) watch(p *process.Process) {
 	<-p.Done()
 	s.mu.Lock()
@@ -104,7 +106,7 @@ func (s *slot) watch(p *process.Process) {
 	}
 }
 
-// current is the process that is running. With down, it is not replaced when it ends.
+// current returns the running process. With down, watch does not restart it.
 func (s *slot) current(down bool) *process.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +120,9 @@ func (s *slot) note(format string, args ...any) {
 	s.notes = append(s.notes, s.String()+": "+fmt.Sprintf(format, args...))
 }
 
-// suffer injects a fault, and undoes it when it is over or ctx ends. It reports whether there was time left for it.
+// suffer injects a fault, and undoes it when its time is over or ctx ends. It reports whether it has injected the
+// fault:
+// it does not if ctx has ended.
 func (s *slot) suffer(ctx context.Context, f program.Fault) (bool, error) {
 	s.faults.Lock()
 	defer s.faults.Unlock()
@@ -154,7 +158,7 @@ func (s *slot) inject(ctx context.Context, f program.Fault) error {
 	return nil
 }
 
-// stop ends the process with SIGTERM.
+// stop ends the process with SIGTERM, and with SIGKILL after stopLimit.
 func (s *slot) stop() {
 	p := s.current(true)
 	if err := p.Terminate(); err != nil {
@@ -168,7 +172,7 @@ func (s *slot) stop() {
 	}
 }
 
-// disturb does something to connections until ctx ends.
+// disturb resets connections once, or cuts or stalls them until ctx ends.
 func disturb(ctx context.Context, links []*proxy.Proxy, kind program.Kind) {
 	for _, l := range links {
 		switch kind {
@@ -189,7 +193,7 @@ func disturb(ctx context.Context, links []*proxy.Proxy, kind program.Kind) {
 	}
 }
 
-// close ends the process and the slot.
+// close kills the process and waits for the slot's goroutines.
 func (s *slot) close() {
 	s.mu.Lock()
 	close(s.closing)

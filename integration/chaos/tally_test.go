@@ -12,12 +12,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// tally adds up what rounds did and found.
+// tally adds up the faults, counts and violations of all rounds.
 type tally struct {
 	rounds, sent, acked, copies, events, calls, executions int
 	resumed, subagents, deleted                            int
 	faults                                                 map[program.Role]map[program.Kind]int
 	found                                                  map[history.Class]int
+	violations                                             []history.Violation
 	slowest                                                time.Duration // from healing to rest
 }
 
@@ -60,10 +61,12 @@ func (y *tally) add(faults []program.Fault, h history.History, violations []hist
 	for _, v := range violations {
 		y.found[v.Class]++
 	}
+	y.violations = append(y.violations, violations...)
 	y.slowest = max(y.slowest, rest)
 }
 
-// print writes two tables in Markdown.
+// print writes two tables in Markdown, as docs/reliability.md has them, and the violations below them, because a
+// truncated log keeps its end.
 func (y *tally) print(w io.Writer, took time.Duration) {
 	fmt.Fprint(w, "\n| fault |")
 	for _, role := range program.Roles() {
@@ -86,16 +89,19 @@ func (y *tally) print(w io.Writer, took time.Duration) {
 		n    any
 	}{
 		{"seeds", y.rounds}, {"time", took.Round(time.Second)}, {"faults injected", total},
-		{"commands sent", y.sent}, {"copies of them, repetitions included", y.copies}, {"acknowledged", y.acked},
-		{"acknowledged and lost", y.found[history.Lost]}, {"commands or calls doubled", y.found[history.Doubled]},
-		{"in the log and sent by nobody", y.found[history.Foreign]}, {"out of order", y.found[history.Order]},
+		{"commands sent", y.sent}, {"copies of them, repetitions included", y.copies}, {"acked", y.acked},
+		{"acked and lost", y.found[history.Lost]}, {"commands or calls doubled", y.found[history.Doubled]},
+		{"in a log and never sent", y.found[history.Foreign]}, {"out of order", y.found[history.Order]},
 		{"tool calls", y.calls}, {"sub-agents", y.subagents}, {"sessions deleted", y.deleted},
 		{"executions counted", y.executions},
-		{"calls without their one true result", y.found[history.Result]},
+		{"calls without exactly one true result", y.found[history.Result]},
 		{"events", y.events}, {"runs resumed elsewhere", y.resumed},
-		{"logs that no run can have", y.found[history.Shape]}, {"sessions stuck", y.found[history.Stuck]},
+		{"impossible logs", y.found[history.Shape]}, {"sessions stuck", y.found[history.Stuck]},
 		{"slowest rest after healing", y.slowest.Round(100 * time.Millisecond)},
 	} {
 		fmt.Fprintf(w, "| %s | %v |\n", row.what, row.n)
+	}
+	for _, v := range y.violations[:min(len(y.violations), maxReported)] {
+		fmt.Fprintf(w, "violation: %s\n", v)
 	}
 }

@@ -21,24 +21,25 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// size says how many processes of each role a world has.
+// size is the number of processes of each role.
 type size map[program.Role]int
 
-// partitions of the inbox: each is a group of three replicas, so there are no more than the runners need.
+// partitions of the inbox. Each is a Raft group of three replicas, so there are no more than the runners need.
 const partitions = 12
 
 const (
-	leaderTimeout = 500 * time.Millisecond // of one question whether there is one
-	setupTimeout  = 15 * time.Second       // of one try to make the streams
+	leaderTimeout = 500 * time.Millisecond // of one request whether the cluster has a leader
+	setupTimeout  = 15 * time.Second       // of one try to create the streams
 )
 
-// world is a cluster, and the runners and toolworkers on it. Its own connection goes to the servers directly.
+// world is a NATS cluster with runners, toolworkers and clients. Its own connection reaches the servers without a
+// proxy.
 type world struct {
 	t       *testing.T
-	dir     string // of everything
-	work    string // that the tools work in
-	bin     string // of the project's commands
-	script  string // that the slow model plays
+	dir     string // of all files
+	work    string // working directory of the tools
+	bin     string // directory of the project's commands
+	script  string // of the slow model
 	ports   []int  // of the servers
 	slots   map[program.Role][]*slot
 	clients []*client
@@ -46,7 +47,7 @@ type world struct {
 	store   *eventstore.Store
 }
 
-// newWorld starts everything and waits until all of it is ready.
+// newWorld starts all processes and waits until they are ready.
 func newWorld(t *testing.T, n size, script string) *world {
 	t.Helper()
 	bin, err := build()
@@ -78,7 +79,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// close ends everything. What processes printed is kept where the test was asked to keep it.
+// close stops all clients and processes. The output of processes stays in the artifact directory of the test.
 func (w *world) close() {
 	for _, c := range w.clients {
 		c.close()
@@ -107,7 +108,7 @@ func (w *world) startServers(n int) {
 	}
 }
 
-// startAll starts all processes of a role, each behind proxies of its own.
+// startAll starts all processes of a role, each with its own proxies.
 func (w *world) startAll(role program.Role, n size, command func(name, url string) process.Command) {
 	w.t.Helper()
 	for i := range n[role] {
@@ -136,7 +137,7 @@ func (w *world) links() (links []*proxy.Proxy) {
 	return links
 }
 
-// logs is where the processes of this test write what they have to say.
+// logs returns the directory with the output of this test's processes.
 func (w *world) logs() string { return w.t.ArtifactDir() }
 
 func (w *world) process(name, path string, env []string, args ...string) process.Command {
@@ -147,7 +148,7 @@ func (w *world) process(name, path string, env []string, args ...string) process
 	}
 }
 
-// self is the test binary in another role.
+// self returns the command that runs the test binary in another role.
 func (w *world) self(name, role string, config any) process.Command {
 	raw, err := json.Marshal(config)
 	w.must(err)
@@ -170,12 +171,12 @@ func (w *world) counter(name, url string) process.Command {
 	return w.self(name, roleCounter, counterConfig{ID: name, URL: url, Count: w.countFile()})
 }
 
-// countFile is where counting tools write their executions.
+// countFile returns the file to which counting tools append their executions.
 func (w *world) countFile() string { return filepath.Join(w.dir, "calls.count") }
 
 func replicas(servers []int) int { return min(len(servers), 3) }
 
-// connect opens the world's own connection and makes the streams.
+// connect opens the world's own connection and creates the streams.
 func (w *world) connect() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(testContext(w.t), deadline)
@@ -188,12 +189,12 @@ func (w *world) connect() {
 	w.conn, err = bus.Connect(ctx, bus.ConnOptions{URL: url[1:], Name: "audit"})
 	w.must(err)
 	eventually(w.t, deadline, "the cluster has a leader", func() bool {
-		once, cancel := context.WithTimeout(ctx, leaderTimeout) // a request that comes before has no answer
+		once, cancel := context.WithTimeout(ctx, leaderTimeout) // a request without a leader is never answered
 		defer cancel()
 		_, err := w.conn.JetStream().AccountInfo(once)
 		return err == nil
 	})
-	eventually(w.t, deadline, "the streams are made", func() bool {
+	eventually(w.t, deadline, "the streams are created", func() bool {
 		once, cancel := context.WithTimeout(ctx, setupTimeout)
 		defer cancel()
 		err = streams.Setup(once, w.conn, streams.Options{Partitions: partitions, Replicas: replicas(w.ports)})
@@ -203,7 +204,7 @@ func (w *world) connect() {
 	w.must(err)
 }
 
-// awaitReady waits until every runner is a member and every tool announced.
+// awaitReady waits until every runner is a member and every tool is announced.
 func (w *world) awaitReady(n size) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(testContext(w.t), deadline)
@@ -221,7 +222,7 @@ func (w *world) awaitReady(n size) {
 	w.must(toolbox.Wait(ctx, tools...))
 }
 
-// members are the ids of the live runners.
+// members returns the ids of the live runners.
 func (w *world) members(ctx context.Context) []string {
 	kv, err := w.conn.JetStream().KeyValue(ctx, schemas.BucketRunners)
 	if err != nil {

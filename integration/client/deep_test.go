@@ -12,14 +12,14 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// deep is JSON that is valid by itself, and that nobody can read any more with some levels around it.
+// deep is valid JSON that exceeds the nesting limit of parsers with some levels around it.
 func deep() string {
 	const levels = 9998
 	return `{"v":` + strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + `}`
 }
 
-// What a model and a tool say is nested as deep as JSON can be. The session goes on, and its log can be read. The
-// worker says that its tool's result cannot be passed on: the session would refuse it, and wait for ever.
+// A model and a tool return JSON nested as deep as parsers allow. The session continues, and its log can be read. The
+// worker answers that the result of its tool cannot be sent: the session would reject it and wait forever.
 func TestDeepJSONDamagesNoLog(t *testing.T) {
 	t.Parallel()
 	details := tools.Tool{

@@ -19,7 +19,7 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// deleted deletes a session as soon as nothing of it is under way.
+// deleted deletes a session as soon as it is at rest.
 func deleted(t *testing.T, s *system.System, session string) {
 	t.Helper()
 	d := retention.NewDeleter(s.Client, retention.Options{Store: s.Store})
@@ -32,7 +32,7 @@ func deleted(t *testing.T, s *system.System, session string) {
 	})
 }
 
-// A session that was deleted while its runner has it in memory begins anew, with the same ids of commands and calls
+// A session that was deleted while its runner has it in memory can start again, with the same ids of commands and calls
 // within the duplicate window.
 func TestADeletedSessionBeginsAnew(t *testing.T) {
 	t.Parallel()
@@ -63,8 +63,8 @@ func TestADeletedSessionBeginsAnew(t *testing.T) {
 	}
 }
 
-// A session that is deleted by force in the middle of a reply, or of a tool call, does not come back: what its runner
-// still appends is refused, and what its tool still answers does not reach the session that has begun anew.
+// A session that is deleted by force during a reply or a tool call stays deleted: later appends of its runner are
+// refused, and a later answer of its tool does not reach the new session.
 func TestAForcedDeletionIsFinal(t *testing.T) {
 	t.Parallel()
 	for _, aborting := range []bool{true, false} {
@@ -73,7 +73,7 @@ func TestAForcedDeletionIsFinal(t *testing.T) {
 			ToolDefinition: schemas.ToolDefinition{Name: "slow", Parameters: system.Echo.Parameters},
 			Execute: func(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
 				begun <- struct{}{}
-				<-release // whatever is cancelled
+				<-release // ignores the cancellation
 				return schemas.TextResult("late"), nil
 			},
 		}
@@ -102,7 +102,7 @@ func TestAForcedDeletionIsFinal(t *testing.T) {
 		}
 		s.Prompt(t, "s1", "go")
 		<-model.Reached
-		s.Until(t, "s1", "the reply in the log", bustest.Nth(2, schemas.EventMessageStart)) // it is streamed before
+		s.Until(t, "s1", "the reply in the log", bustest.Nth(2, schemas.EventMessageStart)) // the deltas arrive before
 		force("in a reply")
 		model.Release()
 		s.Prompt(t, "s1", "go")
@@ -126,7 +126,7 @@ func TestAForcedDeletionIsFinal(t *testing.T) {
 	}
 }
 
-// A deletion whose deleter has died is finished by the runner, when somebody sends the session something.
+// If a deleter dies, the runner completes the deletion when the session gets its next message.
 func TestARunnerFinishesADeletion(t *testing.T) {
 	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: chunked(t, scripted.Text("Hello."))})
@@ -157,8 +157,8 @@ func TestARunnerFinishesADeletion(t *testing.T) {
 	s.Verify(t, "s1")
 }
 
-// What was sent before the deletion is not carried out by the runner that finishes it, whether that has the session in
-// memory or opens it for what it was sent.
+// The runner that completes a deletion does not carry out commands that were sent before the deletion, whether it has
+// the session in memory or opens it for the command.
 func TestARunnerThatFinishesADeletionForgets(t *testing.T) {
 	t.Parallel()
 	for _, loaded := range []bool{true, false} {

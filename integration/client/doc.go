@@ -1,2 +1,2 @@
-// Package client holds tests of the Go client, bus/client, on real runners, workers and servers.
+// Package client tests the Go client, bus/client, with real runners, workers and servers.
 package client

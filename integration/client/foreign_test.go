@@ -10,8 +10,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Somebody has servers answer into a session's log, its live feed and its inbox, before, while and after it runs. The
-// session runs, and a watcher sees its events once, in order.
+// A client makes servers publish their answers to a session's log, live feed and inbox, before, during and after its
+// run.
+// The session runs, and a watcher receives its events once, in order.
 func TestAnswersOfServersDisturbNobody(t *testing.T) {
 	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})

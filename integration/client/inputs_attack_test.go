@@ -19,7 +19,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// uploader is a user who may send big inputs to one session, as the table of roles has it.
+// uploader is a user that may send large inputs to one session, with the permissions of the table of roles.
 func uploader(t *testing.T, name, session string) *server.Permissions {
 	t.Helper()
 	grant, err := permissions.User{Name: name, Session: session,
@@ -31,7 +31,7 @@ func uploader(t *testing.T, name, session string) *server.Permissions {
 		Subscribe: &server.SubjectPermission{Allow: append(grant.Subscribe, "_INBOX_"+name+".>")}}
 }
 
-// Who may upload inputs can neither learn of others' inputs, nor read, remove or replace one.
+// A user that may upload inputs can neither list, read, delete nor replace inputs of other users.
 func TestUploadersAreKeptApart(t *testing.T) {
 	t.Parallel()
 	const bucket, metas = "OBJ_" + schemas.BucketInputs, "$O." + schemas.BucketInputs + ".M."
@@ -56,7 +56,7 @@ func TestUploadersAreKeptApart(t *testing.T) {
 	}
 	secret := schemas.Input{Text: strings.Repeat("secret ", 100<<10)}
 	if _, err := ann.Session("s1").Send(deadline(t), &schemas.Prompt{Input: secret}); err != nil {
-		t.Fatalf("ann sends a big input: %v", err)
+		t.Fatalf("ann sends a large input: %v", err)
 	}
 	stored, err := admin.JetStream().Stream(deadline(t), bucket)
 	if err != nil {
@@ -67,7 +67,7 @@ func TestUploadersAreKeptApart(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// What she may not ask gets no answer: she asks everything at once.
+	// A request without permission gets no answer, so eve sends all of them at once.
 	var asking sync.WaitGroup
 	for subject, request := range map[string]string{
 		"$JS.API.STREAM.INFO." + bucket:                                `{"subjects_filter":">"}`,
@@ -82,7 +82,7 @@ func TestUploadersAreKeptApart(t *testing.T) {
 		eve := user("eve")
 		asking.Go(func() {
 			if m, err := eve.Request(subject, []byte(request), time.Second); err == nil {
-				t.Errorf("eve may ask at %s: %.200s", subject, m.Data)
+				t.Errorf("eve got an answer at %s: %.200s", subject, m.Data)
 			}
 			if err := eve.LastError(); !errors.Is(err, nats.ErrPermissionViolation) {
 				t.Errorf("eve may publish %s: %v", subject, err)
@@ -121,7 +121,7 @@ func firstPrompt(t *testing.T, s *system.System) (id string) {
 	return id
 }
 
-// badDescriptions has objects described as they must not be. What eve refers to is refused, once, in good time.
+// badDescriptions stores objects with invalid descriptions. A reference to one is rejected once and in time.
 func badDescriptions(t *testing.T, s *system.System, eve *nats.Conn) {
 	store := func(subject, data string) {
 		t.Helper()
@@ -156,7 +156,7 @@ func badDescriptions(t *testing.T, s *system.System, eve *nats.Conn) {
 		store(".M."+base64.URLEncoding.EncodeToString([]byte(name)), strings.ReplaceAll(c.meta, "NAME", name))
 		got := refused(t, s, eve, "s2", schemas.CommandPrompt, schemas.InputScheme+name, "")
 		if !strings.Contains(got, c.want) {
-			t.Errorf("%s: %q does not say %q", c.meta, got, c.want)
+			t.Errorf("%s: %q does not contain %q", c.meta, got, c.want)
 		}
 	}
 	long := schemas.InputScheme + strings.Repeat("0", 64) + "-" + strings.Repeat("x", 65)

@@ -15,8 +15,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// An input over the size of a command is uploaded, and comes to the model whole. Sent again it is uploaded again: who
-// uploads cannot see what is there.
+// An input that is too large for a command is uploaded, and the model receives all of it. A repeated input is uploaded
+// again, because the uploader cannot see whether it exists.
 func TestInputsByReference(t *testing.T) {
 	t.Parallel()
 	model := &drivertest.Recorder{Model: scripted.New(scripted.Text("a picture"))}
@@ -40,7 +40,7 @@ func TestInputsByReference(t *testing.T) {
 	got := asked[0].Messages
 	message, ok := got[len(got)-1].(*schemas.UserMessage)
 	if !ok || len(message.Content) != 2 || message.Content[1] != schemas.Content(image) {
-		t.Errorf("the model got another input than was sent")
+		t.Errorf("the model got a different input from the one that was sent")
 	}
 	info, err := c.NATS().Request("$JS.API.STREAM.INFO.OBJ_"+schemas.BucketInputs,
 		[]byte(`{"subjects_filter":"$O.*.M.>"}`),
@@ -50,12 +50,12 @@ func TestInputsByReference(t *testing.T) {
 	}
 	huge := client.Text(strings.Repeat("x", schemas.MaxInputBytes))
 	if _, err := c.Session("s1").Prompt(deadline(t), huge); err == nil ||
-		!strings.Contains(err.Error(), "more than") {
-		t.Errorf("an input that is too big: %v", err)
+		!strings.Contains(err.Error(), "the limit is") {
+		t.Errorf("an input that is too large: %v", err)
 	}
 }
 
-// What a reference must not be is refused, and the session goes on.
+// An invalid reference is rejected, and the session continues.
 func TestBadReferences(t *testing.T) {
 	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: scripted.New(scripted.Text("fine"))})
@@ -78,7 +78,7 @@ func TestBadReferences(t *testing.T) {
 		schemas.InputScheme + strings.Repeat("2", 64): "more than",
 	} {
 		if got := refused(t, s, nc, "s1", schemas.CommandPrompt, ref, ""); !strings.Contains(got, want) {
-			t.Errorf("%s: %q does not say %q", ref, got, want)
+			t.Errorf("%s: %q does not contain %q", ref, got, want)
 		}
 	}
 	if got := refused(t, s, nc, "s1", schemas.CommandAbort, missing, ""); !strings.Contains(got, "is for prompt") {
@@ -92,7 +92,7 @@ func TestBadReferences(t *testing.T) {
 	}
 }
 
-// refused sends a command that refers to its data, and returns why the session refuses it.
+// refused sends a command that refers to its data, and returns the reason of its rejection.
 func refused(t *testing.T, s *system.System, nc *nats.Conn, session string, kind schemas.CommandKind, ref, data string,
 ) string {
 	t.Helper()

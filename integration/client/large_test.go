@@ -10,7 +10,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A model calls a tool with more than a message can hold. The call is answered with an error, and the run goes on.
+// A model calls a tool with arguments that are too large for a message. The call gets an error result, and the run
+// continues.
 func TestACallThatNoMessageHolds(t *testing.T) {
 	t.Parallel()
 	s := system.StartAlone(t, system.Options{Model: scripted.New(

@@ -16,14 +16,14 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// asking is a system whose calls all wait for approval.
+// asking returns a system in which all calls wait for approval.
 func asking(t *testing.T) *system.System {
 	t.Helper()
 	return system.StartAlone(t, system.Options{Model: chunked(t, echoCall(), scripted.Text("done")),
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
 }
 
-// following is a loop over approvals in a goroutine of its own.
+// following is a loop over approvals in a separate goroutine.
 func following(t *testing.T, c *client.Client) <-chan client.Approval {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -47,14 +47,14 @@ func following(t *testing.T, c *client.Client) <-chan client.Approval {
 	return list
 }
 
-// next is the next approval.
+// next returns the next approval.
 func next(t *testing.T, list <-chan client.Approval) client.Approval {
 	t.Helper()
 	select {
 	case a := <-list:
 		return a
 	case <-deadline(t).Done():
-		t.Fatal("no approval came")
+		t.Fatal("no approval arrived")
 	}
 	return client.Approval{}
 }
@@ -96,7 +96,7 @@ func TestApprovalsOfAllSessions(t *testing.T) {
 			t.Errorf("live: %+v", asked)
 		}
 	}
-	if err := c.Session("before").Approve(deadline(t), waiting.Request.Call, "looks right"); err != nil {
+	if err := c.Session("before").Approve(deadline(t), waiting.Request, "looks right"); err != nil {
 		t.Fatal(err)
 	}
 	for _, list := range []<-chan client.Approval{live, late} {
@@ -106,11 +106,11 @@ func TestApprovalsOfAllSessions(t *testing.T) {
 			t.Errorf("approved: %+v, %+v", a, a.Resolved)
 		}
 	}
-	if err := c.Session("after").Deny(deadline(t), asked.Request.Call, "not today"); err != nil {
+	if err := c.Session("after").Deny(deadline(t), asked.Request, "not today"); err != nil {
 		t.Fatal(err)
 	}
 	var rejected *client.RejectedError
-	if err := c.Session("after").Approve(deadline(t), asked.Request.Call, "late"); !errors.As(err, &rejected) {
+	if err := c.Session("after").Approve(deadline(t), asked.Request, "late"); !errors.As(err, &rejected) {
 		t.Errorf("the second answer: %v", err)
 	}
 	for _, run := range []*client.Run{before, after} {
@@ -120,7 +120,7 @@ func TestApprovalsOfAllSessions(t *testing.T) {
 	}
 }
 
-// The data of one session that are gone, as while it is deleted, keep nobody from the approvals of others.
+// If the data of one session is missing, as during its deletion, clients still get the approvals of other sessions.
 func TestApprovalsBesideOneThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	big := scripted.Calls("", schemas.ToolCall{Name: "echo",
@@ -160,7 +160,7 @@ func TestApprovalsBesideOneThatCannotBeRead(t *testing.T) {
 			t.Errorf("got %.200v", a)
 		}
 		if all == late {
-			if err := c.Session("small").Approve(deadline(t), a.Request.Call, ""); err != nil {
+			if err := c.Session("small").Approve(deadline(t), a.Request, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -211,8 +211,8 @@ func TestBranchAndContinue(t *testing.T) {
 	}
 }
 
-// Somebody approves a call with other arguments, first with some that do not fit: the tool gets what was agreed to, and
-// whoever follows approvals is told it.
+// A client approves a call with other arguments, first with invalid ones. The tool gets the approved arguments, and
+// followers of approvals receive them.
 func TestApprovedWithOtherArguments(t *testing.T) {
 	t.Parallel()
 	sys := asking(t)
@@ -221,7 +221,7 @@ func TestApprovedWithOtherArguments(t *testing.T) {
 	live := following(t, c)
 	a := next(t, live)
 	approve := func(args string) error {
-		return c.Session("s1").Approve(deadline(t), a.Request.Call, "", client.WithArgs([]byte(args)))
+		return c.Session("s1").Approve(deadline(t), a.Request, "", client.WithArgs([]byte(args)))
 	}
 	var rejected *client.RejectedError
 	if err := approve(`{"v":{}}`); !errors.As(err, &rejected) || rejected.Code != schemas.RejectInvalidArgs {
@@ -246,7 +246,7 @@ func TestApprovedWithOtherArguments(t *testing.T) {
 	if texts != `{"v":"agreed"}` {
 		t.Errorf("the tool was executed with %s", texts)
 	}
-	if err := c.Session("s1").Deny(deadline(t), "c1", "", client.WithArgs([]byte("{}"))); err == nil {
+	if err := c.Session("s1").Deny(deadline(t), a.Request, "", client.WithArgs([]byte("{}"))); err == nil {
 		t.Error("a denial with arguments was sent")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// busy is a session whose first run was stopped in the middle of its reply.
+// busy returns a session whose first run pauses in the middle of its reply.
 func busy(t *testing.T) (model *system.Gated, s *client.Session, first *client.Run) {
 	t.Helper()
 	model = system.NewGated(4, chunked(t, scripted.Text("as you say")))
@@ -26,7 +26,7 @@ func busy(t *testing.T) (model *system.Gated, s *client.Session, first *client.R
 	select {
 	case <-model.Reached:
 	case <-deadline(t).Done():
-		t.Fatal("the model was never asked")
+		t.Fatal("the model was not called")
 	}
 	return model, s, first
 }
@@ -41,7 +41,7 @@ func prompt(t *testing.T, s *client.Session, text string, opts ...client.Option)
 	return run
 }
 
-// result waits for a run that has to come to something.
+// result waits for the result of a run that has to succeed.
 func result(t *testing.T, run *client.Run) client.Result {
 	t.Helper()
 	res, err := run.Wait(deadline(t))
@@ -51,7 +51,7 @@ func result(t *testing.T, run *client.Run) client.Result {
 	return res
 }
 
-// followed is what a run's items are, and its error.
+// followed returns the events of a run and its error.
 func followed(t *testing.T, run *client.Run) (events []schemas.Event, err error) {
 	t.Helper()
 	seen := newChecked(t)
@@ -147,7 +147,7 @@ func TestSteerJoinsTheRun(t *testing.T) {
 	}
 }
 
-// releaseOnce lets the model go on once the session has taken a second input.
+// releaseOnce lets the model continue once the session has accepted a second input.
 func releaseOnce(t *testing.T, g *system.Gated, s *client.Session) {
 	t.Helper()
 	accepted := 0

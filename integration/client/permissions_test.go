@@ -19,8 +19,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// permissionsOf are those that docs/client.md names for the methods of a row that begins with what, with their braces
-// written out.
+// permissionsOf returns the permissions of a row in the table of docs/client.md, whose methods start with what, with
+// the braces expanded.
 func permissionsOf(t *testing.T, user string, rows ...string) *server.Permissions {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/client.md")
@@ -66,7 +66,7 @@ func writtenOut(s string) (all []string) {
 	return all
 }
 
-// guarded starts a server with users, of which admin may do everything, and returns the URL of each.
+// guarded starts a server with users, of which admin has all permissions, and returns the URL of each.
 func guarded(t *testing.T, users map[string]*server.Permissions) (as func(user string) string) {
 	t.Helper()
 	list := []*server.User{{Username: "admin", Password: "admin"}}
@@ -79,7 +79,7 @@ func guarded(t *testing.T, users map[string]*server.Permissions) (as func(user s
 	}
 }
 
-// Each method does with what docs/client.md says, and no session is open to who may not see it.
+// Each method needs only the permissions in docs/client.md, and users without permission cannot read a session.
 func TestLeastPermissions(t *testing.T) {
 	t.Parallel()
 	const (
@@ -151,7 +151,7 @@ func TestLeastPermissions(t *testing.T) {
 	t.Run("no more", func(t *testing.T) { notAllowed(t, sender, viewer, lister) })
 }
 
-// notAllowed holds that what is not permitted is an error that says so, and not silence.
+// notAllowed checks that each forbidden method returns an error that says so, and does not hang.
 func notAllowed(t *testing.T, sender, viewer, lister *client.Client) {
 	watch := func(s *client.Session) error {
 		for _, err := range s.Watch(deadline(t), 1) {

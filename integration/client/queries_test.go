@@ -19,7 +19,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// answer has a system's runner answer queries.
+// answer makes a system's runner answer queries.
 func answer(t *testing.T, sys *system.System) {
 	t.Helper()
 	system.Serve(t, func(ctx context.Context) error {
@@ -28,7 +28,7 @@ func answer(t *testing.T, sys *system.System) {
 	})
 }
 
-// manyModels are more than a page of them.
+// manyModels are more models than a page has.
 func manyModels() (list []schemas.ModelInfo) {
 	for i := range 2500 {
 		list = append(list, schemas.ModelInfo{API: "a", Provider: "p", ID: strconv.Itoa(i), Key: i == 0})
@@ -79,18 +79,18 @@ func TestQueries(t *testing.T) {
 	var refused *schemas.QueryError
 	if _, err := c.Session("nobody").State(deadline(t)); !errors.As(err, &refused) ||
 		refused.Code != schemas.QueryNotFound {
-		t.Errorf("a session that is not there: %v", err)
+		t.Errorf("an unknown session: %v", err)
 	}
 	if _, err := s.Messages(deadline(t), schemas.MessagesQuery{Before: "x", After: "y"}); !errors.As(err, &refused) ||
 		refused.Code == schemas.QueryInternal {
-		t.Errorf("a query that cannot be answered: %v", err)
+		t.Errorf("an invalid query: %v", err)
 	}
 	if _, err := c.Session("a.b").Stats(deadline(t)); !errors.Is(err, schemas.ErrSubject) {
 		t.Errorf("an illegal id: %v", err)
 	}
 }
 
-// Without a runner a query waits for one, and then says what is missing.
+// Without a runner a query waits for one, and then returns an error that says so.
 func TestQueryWithoutARunner(t *testing.T) {
 	t.Parallel()
 	nc := connect(t, system.StartServer(t, false).ClientURL()).NATS()

@@ -11,8 +11,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The server is restarted while a reply is streamed. Whatever that does to the run, a follower sees what the log
-// has, each event once, and its end.
+// The server is restarted while a reply is streamed. Whatever happens to the run, a follower receives each event of the
+// log once, and the end of the run.
 func TestARunIsFollowedAcrossARestart(t *testing.T) {
 	t.Parallel()
 	o := embedded.Options{Listen: bustest.FreePort(t), StoreDir: t.TempDir()}
@@ -54,7 +54,7 @@ func TestARunIsFollowedAcrossARestart(t *testing.T) {
 	}
 }
 
-// A second client joins in the middle of a reply and catches up on it.
+// A second client joins in the middle of a reply and receives all of its text so far.
 func TestASecondClientJoinsInTheMiddle(t *testing.T) {
 	t.Parallel()
 	model := system.NewGated(6, chunked(t, scripted.Text("a reply that is long enough")))
@@ -74,7 +74,7 @@ func TestASecondClientJoinsInTheMiddle(t *testing.T) {
 			}
 			seen.add(item)
 			if n := len(seen.text[streamedEvent(t, second)]); n >= len("a reply") {
-				break // as far as the model has come
+				break // everything that the model has streamed so far
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func TestASecondClientJoinsInTheMiddle(t *testing.T) {
 	}
 }
 
-// streamedEvent is the sequence of the last message_start.
+// streamedEvent returns the sequence of the last message_start.
 func streamedEvent(t *testing.T, c *client.Client) (seq uint64) {
 	t.Helper()
 	for e, err := range c.Session("s1").History(deadline(t), 1) {

@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// connect returns a client of its own connection.
+// connect returns a client with a new connection.
 func connect(t *testing.T, url string) *client.Client {
 	t.Helper()
 	c, err := client.Connect(url, client.Options{Name: t.Name()})
@@ -22,7 +22,7 @@ func connect(t *testing.T, url string) *client.Client {
 	return c
 }
 
-// deadline is the context of what a test waits for.
+// deadline returns the context for everything that a test waits for.
 func deadline(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), system.Deadline)
@@ -30,7 +30,7 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-// chunked is a model that says the replies in pieces of three bytes.
+// chunked is a model that streams the replies in pieces of three bytes.
 func chunked(t *testing.T, replies ...scripted.Response) *scripted.Model {
 	t.Helper()
 	m, err := scripted.NewScripts(scripted.Options{ChunkSize: 3}, scripted.Script{Responses: replies, Loop: true})
@@ -40,19 +40,19 @@ func chunked(t *testing.T, replies ...scripted.Response) *scripted.Model {
 	return m
 }
 
-// echoCall is a reply that calls the tool echo.
+// echoCall returns a reply that calls the tool echo.
 func echoCall() scripted.Response {
 	return scripted.Calls("let me see", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":"1"}`)})
 }
 
-// checked collects items and holds what the client promises of them.
+// checked collects items and checks the promises of the client about them.
 type checked struct {
 	t       *testing.T
-	last    uint64            // event
-	began   bool              // whether there was one
-	starts  map[uint64]bool   // what is open
+	last    uint64            // sequence of the last event
+	began   bool              // true after the first event
+	starts  map[uint64]bool   // sequences of the start events that are open
 	updates map[uint64]uint64 // number of the last update of each event
-	text    map[uint64]string // streamed so far
+	text    map[uint64]string // streamed text so far
 	items   []client.Item
 }
 
@@ -90,7 +90,7 @@ func (c *checked) add(i client.Item) {
 	}
 }
 
-// events are those among the items.
+// events returns the events among the items.
 func (c *checked) events() (list []schemas.Event) {
 	for _, i := range c.items {
 		if i.Event != nil {
@@ -100,7 +100,7 @@ func (c *checked) events() (list []schemas.Event) {
 	return list
 }
 
-// streamed is what was streamed of the nth reply, from 0.
+// streamed returns the streamed text of the nth reply, from 0.
 func (c *checked) streamed(n int) string {
 	c.t.Helper()
 	for _, e := range c.events() {
@@ -111,6 +111,6 @@ func (c *checked) streamed(n int) string {
 			n--
 		}
 	}
-	c.t.Errorf("there are no %d replies more", n+1)
+	c.t.Errorf("%d replies are missing", n+1)
 	return ""
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A replica that is behind does not tell a writer where the log ends: it would be refused at its first append.
+// A writer does not learn the end of the log from a replica that is behind: its first append would be refused.
 func TestAWriterDoesNotBeginBehind(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Severable: true})
@@ -28,7 +28,7 @@ func TestAWriterDoesNotBeginBehind(t *testing.T) {
 	store, stale := storeOn(t, c.URLOf(leader)), storeOn(t, c.URLOf(behind))
 	log := open(t, store, "s1")
 	write(t, log, 1, 3)
-	// What another replica has answers for one that is not current.
+	// Another replica answers for one that is not current.
 	system.Eventually(t, "the replicas are current", func() bool { return current(t, setup, schemas.StreamEvents) })
 	system.Eventually(t, "the replica has the log", func() bool { return len(system.LogOf(t, stale, "s1")) == 3 })
 
@@ -47,7 +47,7 @@ func TestAWriterDoesNotBeginBehind(t *testing.T) {
 	select {
 	case log = <-opened:
 	case <-time.After(system.Deadline):
-		t.Fatal("the log was never opened")
+		t.Fatal("the log was not opened")
 	}
 	if log != nil {
 		defer log.Close()
@@ -56,12 +56,12 @@ func TestAWriterDoesNotBeginBehind(t *testing.T) {
 	}
 }
 
-// current reports whether all replicas of a stream have what its leader has.
+// current reports whether all replicas of a stream have all messages of its leader.
 func current(t *testing.T, conn *bus.Conn, stream string) bool {
 	t.Helper()
 	s, err := conn.JetStream().Stream(t.Context(), stream)
 	if err != nil || s.CachedInfo().Cluster == nil {
-		return false // an election
+		return false // during an election
 	}
 	for _, replica := range s.CachedInfo().Cluster.Replicas {
 		if !replica.Current || replica.Lag > 0 {

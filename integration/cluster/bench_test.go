@@ -18,8 +18,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// BenchmarkReplicas measures what replicas and the sync policy cost, on the same three servers: one append that is
-// waited for, and tool turns of one session and of 32 at once.
+// BenchmarkReplicas measures the cost of replicas and of the sync policy on the same three servers: for one synchronous
+// append, and for tool turns of one session and of 32 concurrent sessions.
 func BenchmarkReplicas(b *testing.B) {
 	for _, syncAlways := range []bool{false, true} {
 		for _, replicas := range []int{1, 3} {
@@ -30,7 +30,7 @@ func BenchmarkReplicas(b *testing.B) {
 	}
 }
 
-const benchTurns = 20 // of a run
+const benchTurns = 20 // per run
 
 func benchmarkReplicas(b *testing.B, syncAlways bool, replicas int) {
 	c := cluster.Start(b, cluster.Options{SyncAlways: syncAlways})
@@ -48,7 +48,7 @@ func benchmarkReplicas(b *testing.B, syncAlways bool, replicas int) {
 	b.ReportMetric(32/turns(b, s, "many", 32).Seconds(), "turns/s@32")
 }
 
-// appends is the median time of an append with its flush.
+// appends returns the median time of an append with its flush.
 func appends(b *testing.B, store *eventstore.Store) time.Duration {
 	log, err := store.Open(b.Context(), "s1")
 	if err != nil {
@@ -65,7 +65,7 @@ func appends(b *testing.B, store *eventstore.Store) time.Duration {
 	return all[len(all)/2]
 }
 
-// turns is the time of a turn in a number of sessions at once.
+// turns returns the time of a turn with a number of concurrent sessions.
 func turns(b *testing.B, s *system.System, name string, sessions int) time.Duration {
 	const runs = 4
 	var all sync.WaitGroup

@@ -1,2 +1,2 @@
-// Package cluster holds tests of what happens to sessions when servers of a cluster are killed, restarted and cut off.
+// Package cluster tests sessions while servers of their cluster are killed, restarted and cut off.
 package cluster

@@ -11,8 +11,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Whichever server is killed, and be it that which leads a stream, what was acknowledged is there, sessions go on, and
-// what clients send meanwhile is acknowledged again without the server that is down.
+// Whichever server is killed, the leader of a stream included, all acknowledged messages are stored, sessions continue,
+// and commands that clients send in the meantime are acknowledged without the killed server.
 func TestKillingALeaderLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, stream := range []string{schemas.StreamEvents, schemas.StreamCommands, schemas.StreamTools} {
@@ -35,7 +35,7 @@ func TestKillingALeaderLosesNothing(t *testing.T) {
 	}
 }
 
-// All servers killed at once is a loss of everything that was in memory: consumers and who had received what.
+// When all servers are killed at once, everything in their memory is lost: consumers and their state.
 func TestKillingAllServersLosesNothing(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})

@@ -23,20 +23,20 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// replicated is how all streams of these tests are set up.
+// replicated are the stream options of these tests.
 var replicated = streams.Options{Replicas: 3}
 
-// load is sessions at work: each gets one prompt after the other, and answers with a tool call and a reply.
+// load is a set of busy sessions: each gets one prompt after the other, and answers with a tool call and a reply.
 type load struct {
 	*system.System
 	tool     counted
 	sessions []*speaker
 }
 
-// speaker tells one session things.
+// speaker sends prompts to one session.
 type speaker struct {
 	session string
-	acked   []string // what was acknowledged
+	acked   []string // acknowledged texts
 	count   atomic.Int64
 }
 
@@ -66,7 +66,7 @@ func worker(t *testing.T) driver.Model {
 	return model
 }
 
-// counted is a tool that is not safe to run twice and counts how often it ran for each call.
+// counted is an unsafe tool that counts the executions of each call.
 type counted struct{ runs sync.Map }
 
 func (c *counted) tool() tools.Tool {
@@ -82,7 +82,7 @@ func (c *counted) tool() tools.Tool {
 
 func toolsOf(c *counted) []tools.Tool { return []tools.Tool{c.tool()} }
 
-// speak tells every session things until stop is closed. What its client gives up on is not said again.
+// speak sends prompts to every session until stop is closed. It does not repeat a prompt that the client gave up.
 func (l *load) speak(t *testing.T, stop <-chan struct{}) {
 	var all sync.WaitGroup
 	for _, s := range l.sessions {
@@ -107,7 +107,7 @@ func (l *load) speak(t *testing.T, stop <-chan struct{}) {
 	all.Wait()
 }
 
-// underWay waits until more of every session's prompts were acknowledged.
+// underWay waits until more prompts of every session were acknowledged.
 func (l *load) underWay(t *testing.T, more int64) {
 	t.Helper()
 	want := make([]int64, len(l.sessions))
@@ -119,8 +119,7 @@ func (l *load) underWay(t *testing.T, more int64) {
 	}
 }
 
-// check waits until everything acknowledged has been answered, and proves that nothing is lost or doubled, on every
-// server.
+// check waits until all acknowledged prompts were answered, and checks on every server that none is lost or doubled.
 func (l *load) check(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	for _, s := range l.sessions {
@@ -135,7 +134,7 @@ func (l *load) check(t *testing.T, c *cluster.Cluster) {
 		}())
 	}
 	l.EmptyInbox(t)
-	// An acknowledgement that a dying leader lost is made up for when the call is redelivered.
+	// If a dying leader loses an acknowledgement, the worker acknowledges the redelivered call.
 	system.Eventually(t, "no tool call is left", func() bool { return l.Messages(t, schemas.StreamTools, "") == 0 })
 	if n := l.Messages(t, schemas.StreamDead, ""); n != 0 {
 		t.Errorf("%d dead letters", n)
@@ -155,8 +154,9 @@ func (l *load) check(t *testing.T, c *cluster.Cluster) {
 	})
 }
 
-// checkLog wants everything acknowledged said once, in order, and every call to have one result that tells of success;
-// or that its outcome is unknown, for a call that was on its way to the worker when the worker's server was killed.
+// checkLog checks that every acknowledged prompt is in the log once, in order, and that every call has one successful
+// result. The result may also be an unknown outcome, for a call that was in flight to the worker when the worker's
+// server was killed.
 func (l *load) checkLog(t *testing.T, s *speaker, log []schemas.Event) {
 	t.Helper()
 	said := system.Said(log)
@@ -167,10 +167,10 @@ func (l *load) checkLog(t *testing.T, s *speaker, log []schemas.Event) {
 		}
 	}
 	if !slices.Equal(acked, s.acked) {
-		t.Errorf("session %s: was told and acknowledged %q, has %q", s.session, s.acked, said)
+		t.Errorf("session %s: acknowledged prompts %q, user messages %q", s.session, s.acked, said)
 	}
 	if rejected := system.DataOf[*schemas.CommandRejected](log); len(rejected) > 0 {
-		t.Errorf("session %s: refused %+v", s.session, rejected[0])
+		t.Errorf("session %s: rejected %+v", s.session, rejected[0])
 	}
 	started, ended := system.DataOf[*schemas.ToolExecutionStart](log), system.DataOf[*schemas.ToolExecutionEnd](log)
 	if len(started) != len(ended) || len(ended) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
-// atOnce is how many tests run at once. They wait for elections most of the time.
-const atOnce = 6
+// atOnce is how many tests run in parallel. They wait for elections most of the time.
+const atOnce = 12
 
 func TestMain(m *testing.M) {
 	cluster.Main()

@@ -21,18 +21,18 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// One server of three stores nothing and says so: to the sender, in the runner's log, and in its readiness. When
-// another is back everything goes on, without the third.
+// One server of three stores no messages. The sender gets an error, the runner logs it, and its readiness reports it.
+// When a second server is back, everything continues without the third.
 func TestOneServerOfThreeSaysThatItCannot(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	r := startRunner(t, c.URL(), "r1")
 	start := r.lines("runner settings")[0]
 	if durability, _ := start["durability"].(string); !strings.Contains(durability, "3 replicas") {
-		t.Errorf("it starts with %v", start)
+		t.Errorf("the runner started with %v", start)
 	}
 	if warned := r.lines("page cache"); len(warned) > 0 {
-		t.Errorf("it warns of one machine's page cache: %v", warned)
+		t.Errorf("the runner warns about one machine's page cache: %v", warned)
 	}
 	user := newSender(t, c.URL())
 	user.run("s1", "before")
@@ -40,7 +40,7 @@ func TestOneServerOfThreeSaysThatItCannot(t *testing.T) {
 	c.Kill(1)
 	user.cannotSend("s1")
 	if reason := r.untilUnready(); !strings.Contains(reason, "store nothing") {
-		t.Errorf("it is not ready because of %q", reason)
+		t.Errorf("the runner is not ready because of %q", reason)
 	}
 	r.untilStalled()
 	c.Start(1)
@@ -52,8 +52,9 @@ func TestOneServerOfThreeSaysThatItCannot(t *testing.T) {
 	checkEverywhere(t, c, "s1", "before", "after")
 }
 
-// A server cut off from the two others, with a runner and a sender that know only it: they get nowhere and get errors
-// that say so, while the others' runner drives all sessions. Healed, all have the same.
+// One server is cut off from the other two. A runner and a sender that know only this server make no progress and get
+// errors that say so, while the runner of the other servers drives all sessions. After healing all servers have the
+// same logs.
 func TestAServerCutOffMakesNoProgress(t *testing.T) {
 	t.Parallel()
 	const sessions = 12
@@ -73,11 +74,11 @@ func TestAServerCutOffMakesNoProgress(t *testing.T) {
 	cutOff.cannotSend("s0")
 	all("meanwhile")
 	if reason := alone.untilUnready(); !strings.Contains(reason, "store nothing") {
-		t.Errorf("the one alone is not ready because of %q", reason)
+		t.Errorf("the runner of the server that is cut off is not ready because of %q", reason)
 	}
 	alone.untilStalled()
 	if ready, reason := rest.ready(); !ready {
-		t.Errorf("the other is not ready because of %q", reason)
+		t.Errorf("the other runner is not ready because of %q", reason)
 	}
 	c.Heal(0)
 	alone.untilReady()
@@ -99,7 +100,7 @@ func newSender(t *testing.T, url string) sender {
 	return sender{t, system.Client(t, system.Connect(t, url, "client"))}
 }
 
-// cannotSend wants senders, several at once, to get an error: nothing was stored.
+// cannotSend checks that several concurrent senders get an error: no message was stored.
 func (c sender) cannotSend(session string) {
 	c.t.Helper()
 	var all sync.WaitGroup
@@ -111,7 +112,7 @@ func (c sender) cannotSend(session string) {
 			_, err := c.Session(session).Send(ctx, &schemas.Prompt{Input: client.Text("lost")})
 			if !errors.Is(err, jetstream.ErrNoStreamResponse) &&
 				!errors.Is(err, context.DeadlineExceeded) {
-				c.t.Errorf("the sender is told %v", err)
+				c.t.Errorf("the sender gets %v", err)
 			}
 		})
 	}
@@ -123,7 +124,7 @@ func (c sender) run(session, text string) {
 	c.awaitReply(session, text)
 }
 
-// awaitReply follows the session to the end of the run that a text has begun.
+// awaitReply follows the session to the end of the run that a text has started.
 func (c sender) awaitReply(session, text string) {
 	c.t.Helper()
 	told := false
@@ -133,8 +134,8 @@ func (c sender) awaitReply(session, text string) {
 	})
 }
 
-// checkEverywhere wants every server to have the same log, in order, with each text said at least once: what was sent
-// again because its acknowledgement was lost may have been stored twice.
+// checkEverywhere checks that every server has the same log, with each text at least once and in order: a text that was
+// sent again because its acknowledgement was lost may be stored twice.
 func checkEverywhere(t *testing.T, c *cluster.Cluster, session string, texts ...string) {
 	t.Helper()
 	var logs [][]schemas.Event
@@ -145,7 +146,7 @@ func checkEverywhere(t *testing.T, c *cluster.Cluster, session string, texts ...
 		said := slices.Compact(system.Said(log))
 		said = slices.DeleteFunc(said, func(text string) bool { return text == "lost" })
 		if !slices.Equal(said, texts) {
-			t.Errorf("server %d: session %s was told %q, want %q", i, session, said, texts)
+			t.Errorf("server %d: session %s has the user messages %q, want %q", i, session, said, texts)
 		}
 		logs = append(logs, log)
 		if len(log) != len(logs[0]) {

@@ -17,7 +17,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// With replicas, too, a key that is full of answers of servers keeps its profile, and a runner makes room.
+// With replicas, too, a key that is full of answers of servers keeps its profile, and a runner deletes the answers.
 func TestProfilesUnderAnswersWithReplicas(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})

@@ -15,23 +15,23 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
-// build makes the runner's program, once for all tests, and returns the directory it is in.
+// build builds the runner's program, once for all tests, and returns its directory.
 var build = system.Programs("cmd/runner")
 
-// What a runner logs, once, when nothing can be stored, and when it can be again.
+// Messages that a runner logs once when the servers store nothing, and once when they store again.
 const (
 	saysStalled = "cannot renew the runner's entry"
-	saysGoesOn  = "renewed the runner's entry again"
+	saysGoesOn  = "runner's entry renewed again"
 )
 
-// runner is cmd/runner in a process of its own.
+// runner is a process of cmd/runner.
 type runner struct {
 	t   *testing.T
 	log string
 	web string
 }
 
-// startRunner returns once the runner is ready. It has no tools and answers by rule.
+// startRunner starts a runner and returns once it is ready. It has no tools; its model answers by fixed rules.
 func startRunner(t *testing.T, url, id string) *runner {
 	t.Helper()
 	programs, err := build()
@@ -64,7 +64,7 @@ func startRunner(t *testing.T, url, id string) *runner {
 	return r
 }
 
-// lines are the lines of the log with a message, or a part of it.
+// lines returns the lines of the log whose message contains a text.
 func (r *runner) lines(message string) (found []map[string]any) {
 	r.t.Helper()
 	log, err := os.Open(r.log)
@@ -75,7 +75,7 @@ func (r *runner) lines(message string) (found []map[string]any) {
 	for s := bufio.NewScanner(log); s.Scan(); {
 		line := map[string]any{}
 		if json.Unmarshal(s.Bytes(), &line) != nil {
-			continue // not all of it is written yet
+			continue // the line is not complete yet
 		}
 		if text, _ := line["msg"].(string); strings.Contains(text, message) {
 			found = append(found, line)
@@ -84,7 +84,7 @@ func (r *runner) lines(message string) (found []map[string]any) {
 	return found
 }
 
-// ready asks /readyz, and returns what it says if it says no.
+// ready requests /readyz, and returns the reason if the runner is not ready.
 func (r *runner) ready() (ready bool, reason string) {
 	r.t.Helper()
 	status, reason := process.Page(r.web + "/readyz")
@@ -96,7 +96,7 @@ func (r *runner) untilReady() {
 	system.Eventually(r.t, "the runner is ready", func() bool { ready, _ := r.ready(); return ready })
 }
 
-// untilUnready waits until it says why it is not ready.
+// untilUnready waits until the runner is not ready, and returns the reason.
 func (r *runner) untilUnready() (reason string) {
 	r.t.Helper()
 	system.Eventually(r.t, "the runner is not ready", func() bool {
@@ -107,15 +107,15 @@ func (r *runner) untilUnready() (reason string) {
 	return reason
 }
 
-// untilStalled waits until the runner has logged that nothing is stored. It does so with the first renewal of its entry
-// that fails after it is not ready any more.
+// untilStalled waits until the runner has logged that nothing is stored. It logs that at the first failed renewal of
+// its entry after it has become unready.
 func (r *runner) untilStalled() {
 	r.t.Helper()
 	system.Eventually(r.t, "the runner logs that nothing is stored", func() bool { return len(r.lines(saysStalled)) > 0 })
 }
 
-// checkGoesOn wants the runner to log as often that it goes on as that it is stalled. It may do so up to three times: a
-// server that joins in again may cost the others their leaders, and the runner its entry.
+// checkGoesOn checks that the runner logs as often that it continues as that it is stalled. It may log both up to three
+// times: when a server rejoins, the others may lose their leaders, and the runner its entry.
 func (r *runner) checkGoesOn() {
 	r.t.Helper()
 	var stalled, goesOn int

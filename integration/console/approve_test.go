@@ -3,6 +3,7 @@
 package console_test
 
 import (
+	"regexp"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -12,8 +13,8 @@ import (
 	"github.com/loopbus/loopbus/providers/scripted"
 )
 
-// Somebody changes the arguments of a call that waits: what is no JSON, and what does not fit the tool, is refused and
-// says why; what fits is executed, and the session says who changed what.
+// A user changes the arguments of a call that waits for approval. Invalid JSON and arguments that do not match the
+// schema are refused with the reason. Valid ones are executed, and the session shows who changed what.
 func TestApproveWithOtherArguments(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, echo("first"), scripted.Text("done")),
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
@@ -29,9 +30,9 @@ func TestApproveWithOtherArguments(t *testing.T) {
 		list.click(".card button", "Approve as changed")
 	}
 	write(`{"v": `)
-	list.shows(".card .problem", "This is no JSON")
+	list.shows(".card .problem", "This is not JSON")
 	write(`["v"]`)
-	list.shows(".card .problem", "Arguments are a JSON object.")
+	list.shows(".card .problem", "The arguments must be a JSON object.")
 	write(`{"v": {"not": "a text"}}`)
 	list.told("invalid_args")
 	write(`{"v": "second"}`)
@@ -39,11 +40,54 @@ func TestApproveWithOtherArguments(t *testing.T) {
 	win.shows(".call .result", `"second"`)
 	win.shows(".approval", "with other arguments")
 	win.shows(".call summary", "Arguments that were asked about")
-	win.shows(".call summary", "as /loopbus/console has changed them")
+	win.shows(".call summary", "changed by /loopbus/console")
 	win.shows(".end", "done")
 }
 
-// fakeNotifications has the page believe that somebody has agreed to notifications, and remembers those that are open.
+// holdsFrames lets the test hold back incoming frames, so that the page does not change.
+const holdsFrames = `window.held_ = null;
+	const frame = requestAnimationFrame, every = setInterval;
+	window.requestAnimationFrame = (f) => held_ ? held_.push(f) : frame(f);
+	window.setInterval = (f, ...o) => every(() => held_ ? 0 : f(), ...o);
+	window.release_ = () => { const all = held_; held_ = null; all.forEach((f) => frame(f)); return true; };`
+
+// A user clicks on a request for approval after the session was deleted and started again, with other arguments under
+// the same key. The page shows that the answer was rejected, and the call still waits. Then the page shows the new
+// request, and the next click counts.
+func TestAClickIsForWhatIsShown(t *testing.T) {
+	model, err := scripted.NewScripts(scripted.Options{},
+		scripted.Script{Match: regexp.MustCompile("^again"), Responses: []scripted.Response{echo("second"),
+			scripted.Text("done")}}, scripted.Script{Responses: []scripted.Response{echo("first")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, system.Options{Model: model, Host: func(h *host.Options) {
+		h.Defaults.Approval.Tools = []string{"*"}
+	}})
+	w.Prompt(t, "s1", "go")
+	pages := map[string]*window{"Approve": newWindow(t), "Deny": newWindow(t)}
+	for _, page := range pages {
+		page.before(holdsFrames)
+		page.do(chromedp.Navigate(w.site + "/#/approvals"))
+		page.shows(".card", "first")
+		eval[bool](page, "(held_ = [], true)")
+	}
+	w.Anew(t, "s1", "again")
+	for answer, page := range pages {
+		page.click(".card button", answer)
+		eval[bool](page, "release_()")
+		page.told(answer + ": refused")
+		page.told("look at the call again")
+		page.shows(".card", "second")
+		page.lacks(".card", "first")
+	}
+	w.Unanswered(t, "s1")
+	pages["Deny"].click(".card button", "Approve")
+	pages["Approve"].shows("main", "Nothing waits for approval.")
+	w.Until(t, "s1", "the end of the run", system.Ends(1))
+}
+
+// fakeNotifications makes the page believe that the user allows notifications, and records the open ones.
 const fakeNotifications = `window.open_ = new Map();
 	window.Notification = class { static permission = "default";
 		static async requestPermission() { return (Notification.permission = "granted"); }
@@ -51,8 +95,8 @@ const fakeNotifications = `window.open_ = new Map();
 		close() { open_.delete(this.tag); } };
 	document.hasFocus = () => false;`
 
-// Who asked for notifications gets one for a call that begins to wait while the page is behind others, without what a
-// model wrote; answered elsewhere it goes away. Who did not ask gets none.
+// A user who has enabled notifications gets one for a call that starts to wait while the page is in the background. It
+// has no text of a model, and closes when the call is answered elsewhere. Other users get none.
 func TestNotifications(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, echo("a secret"), scripted.Text("done")),
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})

@@ -15,7 +15,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// axe looks for what people with screen readers, keyboards or poor eyes cannot use, and fails for what is serious.
+// axe checks the accessibility of the page with axe-core, and fails the test for serious violations.
 func (w *window) axe(script, what string) {
 	w.t.Helper()
 	eval[bool](w, script+"; true")
@@ -27,7 +27,7 @@ func (w *window) axe(script, what string) {
 	}
 }
 
-// axe-core finds nothing serious in any view, by day and by night, and everything can be reached by the keyboard.
+// No view has a serious accessibility violation in the light and dark scheme, and all controls work with the keyboard.
 func TestAccessibility(t *testing.T) {
 	raw, err := os.ReadFile("../../console/bundle/node_modules/axe-core/axe.min.js")
 	if err != nil {

@@ -1,2 +1,2 @@
-// Package console holds the web console, in a real browser, against a real server and runner.
+// Package console tests the web console in a real browser, with a real server and runner.
 package console

@@ -14,7 +14,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Sessions that come from another stand below it, as a tree, which can be folded by mouse and by key.
+// Sessions are shown below the session that they come from, as a tree that can be folded with the mouse and the
+// keyboard.
 func TestFamilies(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
 	w.Prompted(t, "alone", "sing", 1)
@@ -62,7 +63,8 @@ func TestFamilies(t *testing.T) {
 	page.until("the list is flat", titles+".every((s) => s.endsWith('@0')) && "+titles+".length === 5")
 }
 
-// Somebody asks another model the same from an event in the middle, and has both before him, under a link that stays.
+// A user runs a session again from an event in the middle with another model, and sees both side by side, under a
+// permanent link.
 func TestRunAgainSideBySide(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("an answer"))})
 	w.Prompted(t, "s1", "first", 1)
@@ -87,7 +89,7 @@ func TestRunAgainSideBySide(t *testing.T) {
 		t.Errorf("the copy has %+v, want the first prompt and its answer", copied)
 	}
 	page.do(chromedp.Reload())
-	page.shows(".two > :last-child .entries", "A copy of session s1")
+	page.shows(".two > :last-child .entries", "Copy of session s1")
 	page.do(chromedp.EmulateViewport(390, 844))
 	page.until("nothing is wider than a phone", "document.documentElement.scrollWidth <= 390")
 }

@@ -16,21 +16,21 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// countsFrames has a page count what its WebSocket brings.
+// countsFrames makes a page count the frames of its WebSocket.
 const countsFrames = `window.frames_ = 0;
 	window.WebSocket = class extends WebSocket {
 		constructor(...o) { super(...o); this.addEventListener("message", () => frames_++); }
 	};`
 
-// Whoever executes tools may publish updates of any session. What is none neither ends what a page follows nor keeps
-// the page busy.
+// A toolworker may publish updates of any session. Invalid ones neither end the stream that a page follows nor keep the
+// page busy.
 func TestUpdatesThatAreNone(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, echo("harmless"), scripted.Text("done")),
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
 	page := newWindow(t)
 	page.before(countsFrames)
 	page.do(chromedp.Navigate(w.site + "/#/s/s1"))
-	page.shows(".session", "Nothing has been said here.")
+	page.shows(".session", "No messages yet.")
 	w.Prompt(t, "s1", "go")
 	page.shows(".approval.asks", "policy asks")
 	asked := system.DataOf[*schemas.ApprovalRequested](w.LogOf(t, "s1"))[0]

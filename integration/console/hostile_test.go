@@ -22,8 +22,8 @@ const hostile = `<script>window.owned = 1</script><img src=x onerror="window.own
 	"\x1b[31mred\x1b[0m \x1b]8;;http://evil.example.com\x07link\x1b]8;;\x07" +
 	" bell\x07 \u202efdp.exe \u05e9\u05dc\u05d5\u05dd "
 
-// Models, tools, users and approvals say what would be markup, ANSI, right-to-left, and a megabyte in one line: all of
-// it is shown as text, and the page stays quick.
+// Texts of models, tools, users and approvals contain markup, ANSI sequences, right-to-left marks, and a megabyte in
+// one line. All of it is shown as text, and the page stays responsive.
 func TestHostileOutput(t *testing.T) {
 	line := strings.Repeat("0123456789abcdef", 1<<16)
 	args, err := json.Marshal(map[string]string{"v": hostile, "<b>key</b>": "\u202e"})
@@ -47,7 +47,7 @@ func TestHostileOutput(t *testing.T) {
 	w := newWorld(t, system.Options{Model: model, Tools: []tools.Tool{tool},
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
 	list, page := w.open(""), w.open("#/s/s1")
-	page.shows(".session", "Nothing has been said here.")
+	page.shows(".session", "No messages yet.")
 	w.Prompt(t, "s1", hostile)
 	page.shows(".message.user .text", "<script>window.owned = 1</script>")
 	page.shows(".message.user .text", "red link bell\u2407")

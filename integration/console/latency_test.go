@@ -48,7 +48,7 @@ func (ticking) Stream(ctx context.Context, _ schemas.ModelRequest) iter.Seq2[sch
 	}
 }
 
-// How long a token takes from the model to the screen while a hundred look on.
+// TestLatency measures how long a token takes from the model to the screen with a hundred viewers.
 func TestLatency(t *testing.T) {
 	if !*latency {
 		t.Skip("it is measured with -latency")
@@ -71,7 +71,7 @@ func TestLatency(t *testing.T) {
 		}
 	}
 	page := w.open("#/s/s1")
-	page.shows(".session", "Nothing has been said here.")
+	page.shows(".session", "No messages yet.")
 	eval[bool](page, `(() => { window.took = []; let seen = 0; const look = () => {
 		const el = [...document.querySelectorAll(".message.assistant .text")].at(-1);
 		const text = (el?.lastElementChild ?? el)?.textContent ?? "";

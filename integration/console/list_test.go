@@ -106,8 +106,8 @@ func serveIndex(t *testing.T, ix *index) (site string) {
 	return serveConsole(t, s.ClientURL())
 }
 
-// Many sessions are scrolled through to the last: pages are read on the way, and only what is seen is on
-// the page, which never stops for long, not even while a session from far below becomes the newest.
+// A user scrolls through many sessions to the last one. The list reads its pages on the way, and only visible rows are
+// in the document. The page never blocks for long, not even while a session from far below becomes the newest.
 func TestScrollThroughAllSessions(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)

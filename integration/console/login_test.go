@@ -11,17 +11,17 @@ import (
 	"github.com/loopbus/loopbus/bus/bustest"
 )
 
-// Where the NATS server asks who somebody is, so does the console, and keeps the answer for the tab.
+// If the NATS server requires credentials, the console asks for them, and keeps them for the tab.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
 	s := bustest.NATS(t, &server.Options{JetStream: true, Username: "ann", Password: "secret"})
 	page := newWindow(t)
 	page.do(chromedp.Navigate(serveConsole(t, "nats://"+s.Addr().String())))
-	page.shows(".login", "The server asks")
+	page.shows(".login", "The server requires")
 	page.types("input[autocomplete=username]", "ann")
 	page.types("input[type=password]", "wrong"+enter)
-	page.shows(".login", "The server refuses these.")
+	page.shows(".login", "The server refuses these credentials.")
 	page.types("input[type=password]", "secret"+enter)
 	page.shows(".link.up", "connected")
 	page.do(chromedp.Reload())

@@ -26,7 +26,7 @@ func paintedWhen(text string) string {
 	}).observe(document, { childList: true, subtree: true, characterData: true }); });`
 }
 
-// A session of 4,000 events is there at once, its end first, and the rest on demand; every event can be gone to.
+// A session of 4,000 events is shown at once, first its end, and the rest on demand. Every event can be navigated to.
 func TestLongSession(t *testing.T) {
 	script := make([]scripted.Response, 0, 500)
 	for n := range 499 {

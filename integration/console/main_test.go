@@ -13,15 +13,16 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/bustest/atonce"
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
 // atOnce is how many tests run at once. They wait for the browser most of the time; some of them keep it busy.
-const atOnce = 4
+const atOnce = 8
 
 func TestMain(m *testing.M) {
-	if err := errors.Join(bustest.TestsAtOnce(atOnce), process.AdoptOrphans()); err != nil {
+	atonce.Tests(atOnce)
+	if err := process.AdoptOrphans(); err != nil {
 		panic(err)
 	}
 	code := m.Run()

@@ -22,8 +22,8 @@ func using(r scripted.Response, tokens int64, dollars float64) scripted.Response
 	return r
 }
 
-// A session says how much of the model's window its context fills now, which is not what all its replies took together,
-// and what it has cost in all; a run says what it has used itself.
+// A session shows how much of the model's window its current context fills, which is not the sum over its replies, and
+// its total cost. A run shows its own usage.
 func TestContextAndCost(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, using(echo("first"), 30_000, 0.1),
 		using(scripted.Text("done"), 50_000, 0.25), using(scripted.Text("and done"), 170_000, 1))})
@@ -50,7 +50,7 @@ func TestContextAndCost(t *testing.T) {
 	page.shows(".row .facts", "3 turns")
 }
 
-// A call that no worker has begun says after a while that it waits for one, until one has begun it.
+// After some time, a call that no worker has started shows that it waits for one, until a worker starts it.
 func TestACallWaitsForAWorker(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Calls("", schemas.ToolCall{Name: "dig"}),
 		scripted.Text("done"))})

@@ -63,8 +63,8 @@ func startRunner(t *testing.T) string {
 	return string(found[1])
 }
 
-// A newcomer starts the runner, opens the link that it prints, and works: prompts, reads, edits, agrees. With
-// -screenshots the pictures of the documents are made of it.
+// A new user starts the runner, opens the link that it prints, and works: prompts, reads, edits, approves. With
+// -screenshots the test takes the pictures of the documents.
 func TestTheLinkOfARunner(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
@@ -86,7 +86,7 @@ func TestTheLinkOfARunner(t *testing.T) {
 	page.picture("time.png")
 	page.click("button", "Fork from here")
 	copied := ".two > :last-child "
-	page.shows(copied+".entries", "A copy of session")
+	page.shows(copied+".entries", "Copy of session")
 	page.types(copied+box, "read notes.txt"+enter)
 	page.shows(copied+".call .result", "3 pears")
 	page.shows(copied+".end", "done")

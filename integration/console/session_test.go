@@ -30,8 +30,8 @@ func speaking(t *testing.T) (*world, *window, *system.Gated) {
 	return w, page, model
 }
 
-// A newcomer prompts, sees tokens arriving, steers, reloads in the middle of the reply and has all of it, and sees the
-// end; so does somebody in a second window.
+// A user sends a prompt, sees tokens arrive, steers, reloads in the middle of the reply and still has all of it, and
+// sees the end. A second window shows the same.
 func TestPromptAndSteer(t *testing.T) {
 	model := system.NewGated(6, chunked(t, scripted.Text("a reply that is long enough"), scripted.Text("steered")))
 	w := newWorld(t, system.Options{Model: model})
@@ -39,12 +39,12 @@ func TestPromptAndSteer(t *testing.T) {
 	page := w.open("")
 	page.shows("main", "There are no sessions yet.")
 	page.click("button", "New session")
-	page.shows(".session", "Nothing has been said here.")
+	page.shows(".session", "No messages yet.")
 	page.types(box, "go on"+enter)
 	page.shows(".message.user", "go on")
 	page.shows(reply, "a repl")
 	page.shows(".message.assistant header", "streaming")
-	page.shows(".facts", "the model speaks")
+	page.shows(".facts", "the model is answering")
 
 	second := w.open("")
 	second.shows(".row .state", "running")
@@ -73,7 +73,7 @@ func TestPromptAndSteer(t *testing.T) {
 	second.shows(".row .state", "at rest")
 }
 
-// A run is aborted; what was queued can be withdrawn; what is refused says why.
+// A run can be aborted, and queued inputs can be withdrawn. A rejected command shows the reason.
 func TestAbortAndWithdraw(t *testing.T) {
 	w, page, _ := speaking(t)
 	page.choose(".composer select", "followUp")
@@ -95,11 +95,11 @@ func TestAbortAndWithdraw(t *testing.T) {
 	}
 }
 
-// The server is restarted under the page, in the middle of a reply: the page goes on by itself and lacks nothing.
+// The server is restarted in the middle of a reply: the page reconnects by itself and misses nothing.
 func TestServerRestart(t *testing.T) {
 	w, page, model := speaking(t)
 	w.server.Shutdown()
-	page.shows(".link.down", "Connecting again")
+	page.shows(".link.down", "Reconnecting")
 	w.startServer()
 	page.shows(".link.up", "connected")
 	model.Release()
@@ -115,7 +115,7 @@ func TestServerRestart(t *testing.T) {
 	}
 }
 
-// A message is said anew: what followed it is on another branch, which stays to be seen.
+// A user sends an earlier message again. The messages that followed it are on another branch, which stays visible.
 func TestSayItAnew(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("an answer"))})
 	w.Prompted(t, "s1", "count the apples", 1)

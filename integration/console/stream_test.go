@@ -92,8 +92,8 @@ const frames = `window.frames_ = []; window.long_ = [];
 		const look = (now) => { frames_.push(now - last); last = now; requestAnimationFrame(look); };
 		requestAnimationFrame(look); })(); true`
 
-// A session of 4,000 events streams: the page holds no more of it than what it shows and what has happened, and the
-// frames come. With -streaming 1h it is measured for an hour.
+// A session of 4,000 events streams. The page keeps only the visible entries and the events in memory, and renders its
+// frames in time. With -streaming 1h the test measures for an hour.
 func TestStreaming(t *testing.T) {
 	script := make([]scripted.Response, 0, 500)
 	for n := range 499 {

@@ -16,8 +16,9 @@ import (
 	"github.com/loopbus/loopbus/tools/pipeline"
 )
 
-// A call of the tool agent shows the sub-agent, how it is and what it came to, and leads to it; the sub-agent says
-// whose it is. One in the background brings its result later. Every event about it is in words, too.
+// A call of the tool agent shows the sub-agent, its state and its result, and links to it. The sub-agent shows its
+// parent.
+// The result of a background sub-agent arrives later. Every event about sub-agents has a description, too.
 func TestSubagents(t *testing.T) {
 	w := newWorld(t, system.Options{Model: &rehearsal.Model{}, Host: func(h *host.Options) {
 		h.Pipeline, h.Policy.Extensions = pipeline.Build, []string{schemas.ToolAgent}
@@ -38,10 +39,10 @@ func TestSubagents(t *testing.T) {
 
 	child := w.open("")
 	child.click(".row.below", "scout")
-	child.shows(".note", "of session s1 begins this sub-agent")
+	child.shows(".note", "of session s1 started this sub-agent")
 	child.shows(".message.user .who", "Parent")
 	child.click(".call button", "Approve")
-	child.shows(".note", "Session s1, the parent, is told: this sub-agent has given its result")
+	child.shows(".note", "Reported to the parent, session s1: this sub-agent has given its result")
 	began := system.DataOf[*schemas.SubagentStart](w.LogOf(t, "s1"))
 	if at := eval[string](child, "location.hash"); len(began) != 1 || at != "#/s/"+began[0].Session {
 		t.Errorf("the row of the sub-agent leads to %s", at)
@@ -56,7 +57,7 @@ func TestSubagents(t *testing.T) {
 	page.shows("h1", "slow")
 	page.click(".call button", "Approve")
 	page.shows(".end", "done")
-	page.click(".note a", "begins this sub-agent") // to the call
+	page.click(".note a", "started this sub-agent") // to the call
 	page.shows(".raw h2", "tool_execution_start")
 	page.do(chromedp.Navigate(w.site + "/#/s/s1"))
 	page.shows(".message.user .who", "Sub-agent")
@@ -66,7 +67,7 @@ func TestSubagents(t *testing.T) {
 		want := ""
 		switch d := e.Data.(type) {
 		case *schemas.SubagentStart:
-			want = "begins the sub-agent " + map[bool]string{false: "scout\u27e8U+202E\u27e9", true: "slow"}[d.Background] +
+			want = "starts the sub-agent " + map[bool]string{false: "scout\u27e8U+202E\u27e9", true: "slow"}[d.Background] +
 				", session " + d.Session
 		case *schemas.SubagentEnd:
 			want = "session " + d.Session + ", has given its result (done)"

@@ -14,7 +14,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A compaction says why it was made and what it came to, with the summary; what is refused says so.
+// A compaction shows its reason, its outcome and the summary. A rejected one shows that it was rejected.
 func TestCompactions(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("all is said")), Host: func(h *host.Options) {
 		h.Defaults.Compaction = schemas.CompactionPolicy{Enabled: true, ReserveTokens: 1000, KeepRecentTokens: 100}
@@ -25,7 +25,7 @@ func TestCompactions(t *testing.T) {
 	page := w.open("#/s/s1")
 	page.until("two runs are shown", "document.querySelectorAll('.end').length === 2")
 	w.Publish(t, "s1", schemas.CommandCompact, `{}`)
-	page.shows(".note", "Compacted, as asked for:")
+	page.shows(".note", "Compacted, on request:")
 	page.shows(".note", "all is said")
 	w.Publish(t, "s1", schemas.CommandCompact, `{}`)
 	page.shows(".note.bad", "Already compacted")
@@ -41,7 +41,7 @@ func (word deciding) Ask(_ context.Context, _ schemas.HookRef, req schemas.HookR
 	return schemas.HookAnswer{}, nil
 }
 
-// What is asked again says so with the reason; what a service has decided about a call says who decided what and why.
+// A retry shows its reason. A decision about a call shows the service, what it decided, and why.
 func TestRetriesAndHooks(t *testing.T) {
 	flaky := echo("secret")
 	flaky.Fail = []string{"529 overloaded"}
@@ -52,7 +52,7 @@ func TestRetriesAndHooks(t *testing.T) {
 	}})
 	page := w.open("#/s/s1")
 	page.types(box, "go"+enter)
-	page.shows(".note.warn", "Asked again, attempt 1 of 1")
+	page.shows(".note.warn", "Retried, attempt 1 of 1")
 	page.shows(".note.warn", "529 overloaded")
 	page.shows(".message.assistant.left header", "taken back")
 	page.shows(".call .note", "Hook beforeToolCall of policy: ann blocked: it names a secret")
@@ -70,8 +70,8 @@ func (p profiles) Profile(_ context.Context, name string) (schemas.Profile, erro
 	return schemas.Profile{}, fmt.Errorf("%w: %s", host.ErrNoProfile, name)
 }
 
-// Somebody chooses the model, how much it thinks, and the profile of a session, which its next run has; a profile that
-// is not there is refused with the reason.
+// A user sets the model, the thinking level and the profile of a session, which its next run uses. An unknown profile
+// is rejected with the reason.
 func TestSettings(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am")), Host: func(h *host.Options) {
 		h.Profiles = profiles{"lead": {Description: "who leads"}}
@@ -99,7 +99,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What is said as an interruption ends the run under way and begins another.
+// A prompt that interrupts ends the current run and starts another.
 func TestInterrupt(t *testing.T) {
 	_, page, model := speaking(t)
 	page.choose(".composer select", "interrupt")

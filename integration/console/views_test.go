@@ -27,8 +27,8 @@ func echo(text string) scripted.Response {
 	return scripted.Calls("let me see", schemas.ToolCall{Name: "echo", Arguments: args})
 }
 
-// Calls of two sessions wait for approval: the badge counts them; approved in one window, a call disappears in the
-// other; a denial has its reason, and the session says who decided.
+// Calls of two sessions wait for approval, and the badge counts them. A call that is approved in one window disappears
+// in the other. A denial has its reason, and the session shows who decided.
 func TestApprovals(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, echo("first"), scripted.Text("done")),
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
@@ -53,7 +53,8 @@ func TestApprovals(t *testing.T) {
 	page.shows(".approval", "not today")
 }
 
-// Somebody goes through the events of a session, sees the state at each, takes the link to one elsewhere, and forks.
+// A user steps through the events of a session, sees the state at each, opens the link to one in another window, and
+// forks.
 func TestTime(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, echo("first"), scripted.Text("done"))})
 	log := w.Prompted(t, "s1", "go", 1)
@@ -90,7 +91,7 @@ func TestTime(t *testing.T) {
 	other.click("button", "Fork from here")
 	other.until("both are side by side", "/^#\\/s\\/s1\\/with\\/s-/.test(location.hash)")
 	right := ".two > :last-child "
-	other.shows(right+".entries", "A copy of session s1 as far as event "+at)
+	other.shows(right+".entries", "Copy of session s1 up to event "+at)
 	other.shows(right+".message.user", "go")
 	other.types(right+box, "again"+enter)
 	other.shows(right+".end", "done")
@@ -108,7 +109,7 @@ func TestTime(t *testing.T) {
 	other.shows(".between", "1 tool_execution_end")
 }
 
-// Sessions are searched and filtered, and the URL says how.
+// Sessions can be searched and filtered, and the URL has the filter.
 func TestSearch(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
 	for id, text := range map[string]string{"s1": "count the apples", "s2": "count the pears", "s3": "sing"} {
@@ -126,7 +127,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("the URL has %s", hash)
 	}
 	page.choose("select", "failed,damaged")
-	page.shows(".empty", "No session is like this.")
+	page.shows(".empty", "No session matches.")
 	page.do(chromedp.Navigate(w.site + "/#/?status=idle&q=pears"))
 	page.shows(".row", "count the pears")
 
@@ -134,7 +135,7 @@ func TestSearch(t *testing.T) {
 	page.shows(".row", "more pears") // live
 }
 
-// What runs the sessions, and what could not be delivered, which is discarded.
+// The fleet view shows runners and workers, and dead letters, which can be discarded.
 func TestFleet(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
 	w.Publish(t, "s1", schemas.CommandPrompt, `{"text":3}`)
@@ -150,7 +151,7 @@ func TestFleet(t *testing.T) {
 	page.lacks(".health", "dead letter")
 }
 
-// A dead letter is sent again, to where it was.
+// A dead letter is sent again to its original subject.
 func TestADeadLetterIsSentAgain(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
 	letter := nats.NewMsg("agent.dead.AGENT_CMD.s1")
@@ -173,7 +174,7 @@ func TestADeadLetterIsSentAgain(t *testing.T) {
 	}
 }
 
-// Budgets of profiles say what is used of what, the fullest first, and a full one is what is wrong first.
+// Budgets of profiles show usage and limit, the fullest first, and an exhausted one is the first of the problems.
 func TestBudgets(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
 	now, budgets := time.Now(), bus.NewBudgets(w.Conn)

@@ -19,7 +19,7 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
-// window is a window of the browser. What goes wrong in its page fails the test.
+// window is a window of the browser. An error in its page fails the test.
 type window struct {
 	t   *testing.T
 	ctx context.Context
@@ -28,7 +28,7 @@ type window struct {
 	faults []string
 }
 
-// newWindow opens a window with cookies and storage of its own.
+// newWindow opens a window with separate cookies and storage.
 func newWindow(t *testing.T) *window {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(needsBrowser(t), chromedp.WithNewBrowserContext())
@@ -108,7 +108,7 @@ func eval[T any](w *window, expression string) T {
 	return v
 }
 
-// textOf is the text of an element as a person sees it, "" if there is none.
+// textOf returns the visible text of an element; "" if it does not exist.
 func (w *window) textOf(selector string) string {
 	w.t.Helper()
 	return eval[string](w, "document.querySelector("+quoted(selector)+")?.innerText ?? ''")

@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// crashCase is a scenario with what goes wrong in it.
+// crashCase is a scenario with its faults.
 type crashCase struct {
 	scenario *scenario
 	faults   []fault
@@ -44,7 +44,7 @@ func TestEveryCrashPoint(t *testing.T) {
 	})
 }
 
-// TestTwoCrashesInARow crashes the runner that has taken over, too.
+// TestTwoCrashesInARow also crashes the runner that has taken over.
 func TestTwoCrashesInARow(t *testing.T) {
 	t.Parallel()
 	chosen := chosenScenarios()
@@ -55,7 +55,7 @@ func TestTwoCrashesInARow(t *testing.T) {
 		s := chosen[r.IntN(len(chosen))]
 		first, second := anyFault(r, base[s].points), anyFault(r, base[s].points)
 		first.mode, second.mode = killBefore, killBefore
-		second.at.n = 1 + r.IntN(second.at.n) // counted from the takeover: far ones are seldom reached
+		second.at.n = 1 + r.IntN(second.at.n) // counted from the takeover: late points are seldom reached
 		cases = append(cases, crashCase{s, []fault{first, second}})
 	}
 	tryAll(t, stageOptions{}, cases, func(c crashCase, tr *trial, got outcome) []string {
@@ -63,7 +63,7 @@ func TestTwoCrashesInARow(t *testing.T) {
 	})
 }
 
-// chosenScenarios are those of -crashpoints.only.
+// chosenScenarios returns the scenarios that -crashpoints.only selects.
 func chosenScenarios() (chosen []*scenario) {
 	for _, s := range scenarios {
 		if strings.Contains(s.name, *only) {
@@ -73,7 +73,7 @@ func chosenScenarios() (chosen []*scenario) {
 	return chosen
 }
 
-// baseline is what a scenario comes to undisturbed.
+// baseline is the outcome of a scenario without faults, and its points.
 type baseline struct {
 	outcome outcome
 	points  []point
@@ -97,13 +97,13 @@ func undisturbed(t *testing.T, scenarios ...*scenario) map[*scenario]baseline {
 		})
 	})
 	if t.Failed() {
-		t.Fatal("scenarios go wrong by themselves")
+		t.Fatal("scenarios fail without faults")
 	}
 	return base
 }
 
-// undisturbedScenarios are what the chosen scenarios come to undisturbed, for all tests that ask: the first one that
-// does runs them.
+// undisturbedScenarios returns the baselines of the chosen scenarios. The first call runs the scenarios, the others
+// return the same result.
 var undisturbedScenarios struct {
 	sync.Once
 	base map[*scenario]baseline
@@ -112,12 +112,12 @@ var undisturbedScenarios struct {
 func undisturbedOnce(t *testing.T, chosen []*scenario) map[*scenario]baseline {
 	undisturbedScenarios.Do(func() { undisturbedScenarios.base = undisturbed(t, chosen...) })
 	if undisturbedScenarios.base == nil {
-		t.Fatal("scenarios go wrong by themselves, another test says how")
+		t.Fatal("scenarios fail without faults; the failure of another test says how")
 	}
 	return undisturbedScenarios.base
 }
 
-// everyFault is one case for each fault at each point.
+// everyFault returns one case for each fault at each point.
 func everyFault(base map[*scenario]baseline, scenarios ...*scenario) (cases []crashCase) {
 	for _, s := range scenarios {
 		for _, p := range base[s].points {
@@ -132,7 +132,7 @@ func everyFault(base map[*scenario]baseline, scenarios ...*scenario) (cases []cr
 // maxTries is how often a case is tried when the machine stalls.
 const maxTries = 5
 
-// A judge says what is wrong with what came of a case.
+// A judge returns what is wrong with the outcome of a case.
 type judge func(c crashCase, tr *trial, got outcome) []string
 
 // tryAll runs the cases on several stages.
@@ -142,8 +142,8 @@ func tryAll(parent *testing.T, o stageOptions, cases []crashCase, judge judge) {
 	})
 }
 
-// onStages does something for each of many on several stages, and returns when it is done. A stage in which something
-// went wrong is not used any more.
+// onStages calls a function for each of many items on several stages, and returns when all calls have returned. It does
+// not use a stage again after a failure.
 func onStages[T any](parent *testing.T, o stageOptions, many []T, do func(one T, on func() *stage) (usable bool)) {
 	queue := make(chan T)
 	var running sync.WaitGroup
@@ -172,7 +172,7 @@ func onStages[T any](parent *testing.T, o stageOptions, many []T, do func(one T,
 	running.Wait()
 }
 
-// apart is a test whose stages are cleaned up beside other stages of it: to close one takes a second or two.
+// apart is a test that cleans up its stages in parallel: closing one takes a second or two.
 type apart struct {
 	testing.TB
 	cleanups []func()
@@ -187,8 +187,8 @@ func (a *apart) clean() {
 	}
 }
 
-// try runs a case. If the machine stalled meanwhile, what is wrong with its outcome counts only if it is wrong every
-// time.
+// try runs a case. If the machine stalled in the meantime, it runs the case again; the test fails only if every run
+// fails.
 func (l *stage) try(t *testing.T, c crashCase, judge judge) {
 	for n := 1; ; n++ {
 		watch := watchStall()
@@ -219,7 +219,7 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(n), 0))
 }
 
-// draw returns n of the cases, in an order of its own.
+// draw returns n of the cases, in random order.
 func draw(r *rand.Rand, cases []crashCase, n int) []crashCase {
 	r.Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
 	return cases[:min(n, len(cases))]

@@ -12,17 +12,17 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// delivery is a message that the server has handed to a runner or, with a call, to a worker.
+// delivery is a message that the server has delivered to a runner or, if call is set, to a worker.
 type delivery struct {
 	session string
 	seq     uint64 // in the stream
 	command schemas.Command
 	call    string
 	tool    string // of the call
-	count   uint64 // of the message's deliveries, this one included
+	count   uint64 // number of deliveries of the message, including this one
 }
 
-// deliveryOf reads a message that came from a consumer of the inbox or of the tool calls.
+// deliveryOf parses a message from a consumer of the inbox or of the tool calls.
 func deliveryOf(m *wire.Message) (d delivery, ok bool) {
 	seq, ok := streamSeq(m.Reply)
 	if !ok {
@@ -49,10 +49,10 @@ func deliveryOf(m *wire.Message) (d delivery, ok bool) {
 // Where the numbers of a delivery's reply subject are: $JS.ACK.<stream>.<consumer>.<deliveries>.<sequence>. ...
 const deliveriesAt, sequenceAt = 4, 5
 
-// streamSeq reads the sequence in the stream off the reply subject of a delivery.
+// streamSeq returns the stream sequence in the reply subject of a delivery.
 func streamSeq(reply string) (uint64, bool) { return ackToken(reply, sequenceAt) }
 
-// ackToken reads a number off the reply subject of a delivery, in either of its two forms: with or without
+// ackToken returns a number in the reply subject of a delivery, in either of its two forms: with or without
 // <domain>.<account> before the stream.
 func ackToken(reply string, at int) (uint64, bool) {
 	tokens := strings.Split(reply, ".")

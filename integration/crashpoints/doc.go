@@ -1,29 +1,30 @@
-// Package crashpoints stops a runner, or a toolworker, at every point of a run at which it has an effect, and wants the
-// next one to finish the run as if nothing had happened.
+// Package crashpoints stops a runner, or a toolworker, at every point of a run at which it has an effect, and checks
+// that the next one finishes the run as if no fault had happened.
 //
-// What is stopped is real: a driver, a log and an inbox on a NATS server, whose connections go through a gateway
-// (package integration/internal/wire) that sees every message. A point is one such message: an append, a dispatch, an
-// acknowledgement, a cancellation, a timer; the result and the settlement of a worker; or a moment of the model's or a
-// tool's work, which needs no message. First each scenario is run undisturbed and its points are counted. Then it is
-// run again for every point and every fault:
+// The runner is real: a driver, a log and an inbox on a NATS server, whose connections go through a gateway (package
+// integration/internal/wire) that reads every message. A point is one such message: an append, a dispatch, an
+// acknowledgement, a cancellation, a timer; the result and the acknowledgement of a worker. A moment in the work of the
+// model or of a tool is a point without a message. The tests first run each scenario undisturbed and count its points.
+// Then they run it again for every point and every fault:
 //
-//   - killed before: the message is lost, and nothing of the runner passes from then on;
-//   - killed after: the server has handled the message, no answer is sent, nothing passes from then on;
-//   - cut before and cut after: the same, but only the connections are lost and the runner lives, as it does when an
+//   - killed before: the message is lost, and the gateway drops all later messages of the runner;
+//   - killed after: the server handles the message, and the gateway drops the answer and all later messages;
+//   - cut before and cut after: the same, but only the connections are lost: the runner lives on, as it does when an
 //     acknowledgement is lost;
-//   - frozen: nothing passes until another runner has finished the run; then everything that was stopped passes.
+//   - frozen: the gateway holds all messages back until another runner has finished the run, and then forwards them.
 //
-// A runner that was killed leaves without a goodbye: the next one deletes its consumer. Only its entry among the live
-// runners is taken out by the test, in place of the seconds until it expires.
+// A killed runner does not clean up: the next runner deletes its consumer. The test only deletes the killed runner's
+// entry in the bucket of live runners, instead of waiting some seconds until it expires.
 //
-// The end is compared with that of the undisturbed run. While a scenario runs, a witness at the gateway holds each
-// message against what is stored at that moment: no dispatch before its tool_execution_start, no acknowledgement before
-// the effect, and none of the last message in flight while the session is awake.
+// The tests compare the outcome with that of the undisturbed run. While a scenario runs, a witness at the gateway
+// checks each message against the log at that moment: no dispatch before its tool_execution_start, no acknowledgement
+// before the effect of the command, and no acknowledgement of the last message in flight while the session is awake.
 //
-// By default a seeded sample is tried, and another of two crashes in a row. All of it, which takes some minutes:
+// By default the tests try a seeded sample of single faults, and one of two crashes in a row. To try all, which takes
+// some minutes:
 //
 //	go test ./integration/crashpoints -timeout 30m -crashpoints.all
 //
-// -crashpoints.only chooses scenarios. One fault is tried with -run and the name of its test. -crashpoints.seed repeats
-// a sample.
+// -crashpoints.only selects scenarios, -run with the name of a subtest selects one fault, and -crashpoints.seed
+// repeats a sample.
 package crashpoints

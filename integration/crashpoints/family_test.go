@@ -30,7 +30,7 @@ func (t withAgent) Definitions(ctx context.Context) ([]schemas.ToolDefinition, e
 	return append(append([]schemas.ToolDefinition{}, defs...), extension.Agent()), err
 }
 
-// agents is a reply that calls the tool agent with each of the arguments.
+// agents returns a reply that calls the tool agent once with each of the arguments.
 func agents(letter string, args ...string) scripted.Response {
 	var all []schemas.ToolCall
 	for i, a := range args {
@@ -41,25 +41,25 @@ func agents(letter string, args ...string) scripted.Response {
 	return scripted.Calls("", all...)
 }
 
-// isChild reports whether a session is a sub-agent of a trial's.
+// isChild reports whether a session is a sub-agent of a trial's session.
 func isChild(session, parent string) bool { return strings.HasPrefix(session, parent+"-c") }
 
-// What prompts of sub-agents begin with whose model fails, or stops in the middle until it is aborted.
+// Prompts of sub-agents start with one of these if their model fails, or streams until it is aborted.
 const (
 	failing = "fail"
 	waiting = "wait"
 )
 
-// childModel says what sub-agents say.
+// childModel returns the reply of a sub-agent's model.
 func childModel(prompt string) driver.Model {
-	says := scripted.Text("from a child") // in chunks of six
+	reply := scripted.Text("from a child") // in chunks of six
 	if prompt == failing {
-		says = scripted.Error("refused")
+		reply = scripted.Error("refused")
 	}
-	return (&scenario{replies: []scripted.Response{says}, chunkSize: 6}).model()
+	return (&scenario{replies: []scripted.Response{reply}, chunkSize: 6}).model()
 }
 
-// holdChild keeps the model of a sub-agent at work, as [trial.hold] does.
+// holdChild blocks the model of a sub-agent, as [trial.hold] does.
 func (tr *trial) holdChild(ctx context.Context, p *process, prompt string) {
 	tr.mu.Lock()
 	tr.waiting[prompt] = true
@@ -71,7 +71,7 @@ func (tr *trial) holdChild(ctx context.Context, p *process, prompt string) {
 	tr.hold(ctx, p)
 }
 
-// promptOf is the text that a conversation begins with.
+// promptOf returns the text of the first message.
 func promptOf(messages schemas.Messages) string {
 	if m, ok := messages[0].(*schemas.UserMessage); ok {
 		return m.Content.JoinText()
@@ -79,7 +79,7 @@ func promptOf(messages schemas.Messages) string {
 	return ""
 }
 
-// children are the sub-agents that a log has begun: their sessions, by the model's id of the call.
+// children returns the sessions of the sub-agents that a log has started, by the model's id of the call.
 func children(log []schemas.Event) map[string]string {
 	sessions := map[string]string{}
 	for _, e := range log {
@@ -90,7 +90,7 @@ func children(log []schemas.Event) map[string]string {
 	return sessions
 }
 
-// logs are what is stored of the session and of its sub-agents, by session.
+// logs returns the logs of the session and of its sub-agents, by session.
 func (tr *trial) logs(t *testing.T) map[string][]schemas.Event {
 	t.Helper()
 	logs := map[string][]schemas.Event{tr.session: system.LogOf(t, tr.store, tr.session)}
@@ -100,8 +100,8 @@ func (tr *trial) logs(t *testing.T) map[string][]schemas.Event {
 	return logs
 }
 
-// answeredOnce wants every sub-agent of a log to have begun once, to have told its result once, and that to have been
-// taken in once.
+// answeredOnce checks that every sub-agent of a log was started once and reported its result once, and that its parent
+// accepted the result once.
 func answeredOnce(session string, logs map[string][]schemas.Event) (wrongs []string) {
 	begun, ended := map[string]int{}, map[string]int{}
 	for _, e := range logs[session] {
@@ -134,8 +134,8 @@ func answeredOnce(session string, logs map[string][]schemas.Event) (wrongs []str
 
 var childID = regexp.MustCompile(`[A-Za-z0-9_-]*-c[0-9]+-[0-9a-f]{12}`)
 
-// nameless leaves out of a text which session was begun: its id has a hash of the call's nonce; and who was first to
-// answer a call whose sub-agent was told to stop.
+// nameless removes two things from a text that differ between runs: the session id of the sub-agent, which has a hash
+// of the call's nonce, and whether the parent or the sub-agent was first to answer a call whose sub-agent was aborted.
 func nameless(text string) string {
 	if strings.HasPrefix(text, "The sub-agent's run ended: "+string(schemas.EndAbort)) {
 		return loop.TextAborted
@@ -143,7 +143,7 @@ func nameless(text string) string {
 	return childID.ReplaceAllString(text, "CHILD")
 }
 
-// passes has the witness of whoever has sent a message judge it.
+// passes has the witness of the sending session check a message.
 func (tr *trial) passes(p point, m *wire.Message) {
 	sender := p.session
 	if p.kind != pointFamily {
@@ -166,7 +166,7 @@ func (tr *trial) passes(p point, m *wire.Message) {
 	}
 }
 
-// told is what a message between a sub-agent and its parent says.
+// told decodes the command in a message between a sub-agent and its parent.
 func told(m *wire.Message) (schemas.CommandData, error) {
 	session, kind, err := subjects.ParseCommand(m.Subject)
 	if err != nil {
@@ -180,14 +180,14 @@ func told(m *wire.Message) (schemas.CommandData, error) {
 	return c.Data, err
 }
 
-// family wants a child in the log before it is prompted, the wish that it stop before it is told so, and the end of its
-// run before its result is sent.
+// family checks that subagent_start is stored before the prompt is sent, subagent_aborted before the abort is sent, and
+// the end of the sub-agent's run before its result is sent.
 func (w *witness) family(m *wire.Message, d schemas.CommandData) {
 	w.catchUp()
 	child := func(link schemas.SubagentLink) *loop.Child { return w.state.Child(link.Call) }
 	switch d := d.(type) {
 	case *schemas.SubagentPrompt:
-		// one that has answered already is prompted again where that is not known
+		// a parent that does not know yet that the sub-agent has answered sends the prompt again
 		if call := w.state.Call(d.Parent.Call); call != nil && call.Subagent != "" {
 			w.dispatched[call.Key] = true
 			return

@@ -7,8 +7,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// legal returns what is wrong with a log that has come to its end: what docs/architecture.md promises of every log, and
-// that every takeover in the middle of a run is explained by its run_resumed.
+// legal returns what is wrong with the log of a session at rest. It checks what docs/architecture.md promises of every
+// log, and that a run_resumed explains every takeover in the middle of a run.
 func legal(log []schemas.Event) (wrongs []string) {
 	r := reader{state: new(loop.State), open: map[schemas.CallKey]bool{}, streams: map[string]bool{},
 		outcomes: map[string]int{}}
@@ -28,7 +28,7 @@ func legal(log []schemas.Event) (wrongs []string) {
 	return wrongs
 }
 
-// reader goes through a log event by event.
+// reader checks a log event by event.
 type reader struct {
 	state         *loop.State // before the event
 	running, turn bool
@@ -36,12 +36,12 @@ type reader struct {
 	streams       map[string]bool          // messages without an end
 	outcomes      map[string]int           // by command
 
-	source string // of the event before
-	began  uint64 // sequence before the first event that this source wrote in a row
+	source string // of the last event
+	began  uint64 // sequence before the first of the consecutive events of this source
 
-	driver  string // source of the last step, which taking in a command is not
-	closing string // id of the reply that the step before has closed as interrupted
-	owing   bool   // that step was the first of a runner
+	driver  string // source of the last step; accepting a command is not a step
+	closing string // id of the reply that the last step has closed as interrupted
+	owing   bool   // that step was the first one of a runner
 }
 
 func (r *reader) event(e schemas.Event) (wrong string) {
@@ -58,7 +58,7 @@ func (r *reader) event(e schemas.Event) (wrong string) {
 	return wrong
 }
 
-// place says what is wrong with an event at this place.
+// place returns what is wrong with an event at this position, or "".
 func (r *reader) place(e schemas.Event) string {
 	fits := true
 	switch d := e.Data.(type) {
@@ -93,22 +93,22 @@ func (r *reader) place(e schemas.Event) string {
 		r.outcomes[d.CommandID]++
 	}
 	if !fits {
-		return "does not belong there"
+		return "the event is not allowed at this position"
 	}
 	return ""
 }
 
-// takeover holds the first step of a runner that found a run under way against what it found.
+// takeover checks the first step of a runner that has taken over an unfinished run.
 func (r *reader) takeover(e schemas.Event) string {
-	if takesIn(e.Data) {
-		if r.state.Run != nil && interrupted(r.state) == "" { // it has found a run that only waits
+	if partOfAcceptance(e.Data) {
+		if r.state.Run != nil && interrupted(r.state) == "" { // the run that the runner took over only waits for messages
 			r.driver, r.closing, r.owing = e.Source, "", false
 		}
 		return ""
 	}
 	where, closing := interrupted(r.state), r.closing
 	if e.Source != r.driver {
-		closing = "" // the process that closed it died before it said so
+		closing = "" // the runner that closed the reply died before it wrote run_resumed
 	}
 	owes := r.owing || e.Source != r.driver && where != ""
 	r.driver, r.closing, r.owing = e.Source, "", false
@@ -125,33 +125,34 @@ func (r *reader) takeover(e schemas.Event) string {
 		}
 	}
 	if owes {
-		return "a runner goes on with a run without saying that it was interrupted " + where
+		return "a runner continues a run without a run_resumed that says that it was interrupted " + where
 	}
 	return ""
 }
 
-// takesIn reports whether an event is part of taking in a command, which is done before a run is resumed.
-func takesIn(data schemas.EventData) bool {
+// partOfAcceptance reports whether an event belongs to the acceptance of a command: such events may precede
+// run_resumed.
+func partOfAcceptance(data schemas.EventData) bool {
 	switch d := data.(type) {
 	case *schemas.CommandAccepted, *schemas.CommandRejected, *schemas.CommandSuperseded, *schemas.CommandWithdrawn,
 		*schemas.SubagentEnd,
-		*schemas.ApprovalResolved: // which follows an approve or a deny; nothing here is denied by time
+		*schemas.ApprovalResolved: // follows an approve or a deny; no approval expires in these scenarios
 		return true
 	case *schemas.CommandApplied:
 		switch d.Kind {
 		case schemas.CommandPrompt, schemas.CommandSteer, schemas.CommandFollowUp, schemas.CommandContinue,
 			schemas.CommandSubagentResult, schemas.CommandSubagentPrompt:
-			return false // they are applied by a step, when they enter the transcript
+			return false // a step applies them, when they enter the transcript
 		}
 		return true
 	}
 	return false
 }
 
-// explained wants a run_resumed to say what is so.
+// explained returns what is wrong with a run_resumed, or "".
 func (r *reader) explained(e schemas.Event, d *schemas.RunResumed, closing, where string) string {
 	if d.MessageID != closing || d.From >= e.Seq || d.From < r.began {
-		return fmt.Sprintf("it names message %q, from %d; the reply closed is %q, and the runner writes since %d",
+		return fmt.Sprintf("it names message %q and from %d; the closed reply is %q, and the runner writes since %d",
 			d.MessageID, d.From, closing, r.began)
 	}
 	if d.Reason != where {
@@ -160,10 +161,10 @@ func (r *reader) explained(e schemas.Event, d *schemas.RunResumed, closing, wher
 	return ""
 }
 
-// streaming is why a run is resumed whose reply was broken off.
+// streaming is the reason in run_resumed if a reply was interrupted.
 const streaming = "while the model was streaming"
 
-// interrupted says where the work on a run was left, "" where the run only waits.
+// interrupted returns the reason that a run_resumed at this state has to give; "" if the run only waits for messages.
 func interrupted(s *loop.State) string {
 	if s.Run == nil {
 		return ""

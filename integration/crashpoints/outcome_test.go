@@ -11,28 +11,28 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// outcome is what a trial comes to, without what may differ when a run is taken over: sequences, and the ids made of
-// them; times; run_resumed and replies that were broken off, which are no part of the transcript; and of an aborted
-// reply how much of it had been said.
+// outcome is the result of a trial, without everything that a takeover may change: sequences, and ids that contain
+// them;
+// times; run_resumed and interrupted replies, which are not part of the transcript; and the length of an aborted reply.
 type outcome struct {
 	Transcript []string
-	Commands   map[string]string // what became of each, by its id
+	Commands   map[string]string // outcomes by command id
 	Ends       []string
-	Executed   map[string]int     // by the model's id of the call
-	Asked      map[place]int      // model calls
+	Executed   map[string]int     // executions by the model's id of the call
+	Asked      map[place]int      // model calls by the reply they asked for
 	Children   map[string]outcome // by the model's id of the call; without executions and model calls
 
-	log []schemas.Event // from which it was made
+	log []schemas.Event // of the session
 }
 
-// place is which reply a model is asked for: that after so many, at which attempt; and of whom, if not of the trial's
-// session: the prompt of the sub-agent.
+// place identifies the reply that a model call is for: the number of replies before it and the number of the attempt.
+// Of is the prompt of the sub-agent, and "" for the trial's own session.
 type place struct {
 	Replies, Attempt int
 	Of               string
 }
 
-// outcomeOf is what a log comes to.
+// outcomeOf returns the outcome in a log.
 func outcomeOf(log []schemas.Event) outcome {
 	o := outcome{Commands: map[string]string{}, log: log}
 	for _, e := range fold(log).Messages {
@@ -57,7 +57,7 @@ func (tr *trial) outcome(logs map[string][]schemas.Event) outcome {
 	return o
 }
 
-// note adds what an event says of commands and runs.
+// note adds an event about commands or runs.
 func (o *outcome) note(e schemas.Event) {
 	become := func(id, what string) {
 		if schemas.IsSubagentID(id) { // it has a nonce
@@ -68,7 +68,7 @@ func (o *outcome) note(e schemas.Event) {
 	switch d := e.Data.(type) {
 	case *schemas.CommandAccepted:
 		if d.Kind == schemas.CommandSubagentResult && d.Queue == "" {
-			return // it comes before its call has been answered for it, or after that: see answeredOnce
+			return // it may arrive before or after the parent has answered its call: see answeredOnce
 		}
 		become(d.CommandID, fmt.Sprintf("%s accepted %s", d.Kind, d.Queue))
 	case *schemas.CommandApplied:
@@ -79,7 +79,7 @@ func (o *outcome) note(e schemas.Event) {
 	case *schemas.CommandRejected:
 		code := d.Code
 		if d.Kind == schemas.CommandDeny && code == schemas.RejectNotFound {
-			code = schemas.RejectConsumed // it came after the turn of the call that was answered
+			code = schemas.RejectConsumed // it arrived after the turn of the answered call
 		}
 		become(d.CommandID, "rejected as "+string(code))
 	case *schemas.CommandSuperseded:
@@ -92,7 +92,7 @@ func (o *outcome) note(e schemas.Event) {
 	}
 }
 
-// line is a message as people compare it.
+// line formats a message for comparison.
 func line(m schemas.Message) string {
 	switch m := m.(type) {
 	case *schemas.UserMessage:
@@ -116,7 +116,7 @@ func callsOf(m *schemas.AssistantMessage) (list string) {
 	return list
 }
 
-// fold panics where a log does not fold: it has been verified before.
+// fold panics if the log cannot be folded: the caller has verified it.
 func fold(log []schemas.Event) *loop.State {
 	state := new(loop.State)
 	for _, e := range log {
@@ -127,7 +127,7 @@ func fold(log []schemas.Event) *loop.State {
 	return state
 }
 
-// describe is the log for people, and those of the sub-agents.
+// describe formats the log, and those of the sub-agents, for failure messages.
 func (tr *trial) describe(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -157,7 +157,7 @@ func describeLog(b *strings.Builder, session string, log []schemas.Event) {
 	}
 }
 
-// describeQueues adds what is left in the queues, and who has received how much of it.
+// describeQueues adds the messages that are left in the streams, and the state of their consumers.
 func (tr *trial) describeQueues(b *strings.Builder) {
 	for _, name := range []string{schemas.StreamCommands, schemas.StreamTools} {
 		stream, err := tr.conn.JetStream().Stream(tr.stage.ctx, name)

@@ -15,8 +15,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// play runs a scenario in a new session of the stage, with these faults one after the other, and returns what came of
-// it once everything has settled. What is wrong whatever the scenario fails the test here.
+// play runs a scenario in a new session of the stage, with these faults one after the other. It returns the outcome
+// once all messages are settled. It fails the test if the logs or messages break a rule that holds for all scenarios.
 func (l *stage) play(t *testing.T, s *scenario, faults ...fault) (*trial, outcome) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(l.ctx, deadline)
@@ -29,8 +29,8 @@ func (l *stage) play(t *testing.T, s *scenario, faults ...fault) (*trial, outcom
 	defer endReplacing()
 	s.user(t, tr)
 	tr.settle(t)
-	if len(faults) == 1 { // the last points of a run are passed when all there is to see of it is over
-		system.Eventually(t, "the run comes to "+faults[0].at.String(), func() bool { return tr.crashed() > 0 })
+	if len(faults) == 1 { // a run passes its last points after its last event
+		system.Eventually(t, "the run reaches "+faults[0].at.String(), func() bool { return tr.crashed() > 0 })
 	}
 	late := endReplacing()
 	l.victim(s).tap.disarm()
@@ -63,7 +63,7 @@ func countEvents(logs map[string][]schemas.Event) (n int) {
 	return n
 }
 
-// victim is the process whose points a scenario is about.
+// victim returns the process into which a scenario injects faults.
 func (l *stage) victim(s *scenario) *process {
 	if s.worker {
 		return l.worker
@@ -71,8 +71,8 @@ func (l *stage) victim(s *scenario) *process {
 	return l.runner
 }
 
-// replaceTheStopped starts another process whenever a fault has stopped one. The function it returns ends that and
-// returns those that are frozen; the dead ones are buried.
+// replaceTheStopped starts another process whenever a fault has stopped one. The function it returns stops that,
+// cleans up the dead processes and returns the frozen ones.
 func (l *stage) replaceTheStopped(t *testing.T, tr *trial) (end func() (late []*process)) {
 	var late []*process
 	stopped := func(p *process) {
@@ -105,7 +105,7 @@ func (l *stage) replaceTheStopped(t *testing.T, tr *trial) (end func() (late []*
 	})
 }
 
-// replace has another process in the place of one that was stopped.
+// replace starts another process in place of one that was stopped.
 func (l *stage) replace(t *testing.T, tr *trial, p *process) {
 	if p == l.worker {
 		l.startWorker(t, tr)
@@ -115,7 +115,7 @@ func (l *stage) replace(t *testing.T, tr *trial, p *process) {
 	l.startRunner(t, tr)
 }
 
-// thaw lets those go on that were frozen, and wants nothing to come of it.
+// thaw lets the frozen processes continue, and checks that they have no effect.
 func (l *stage) thaw(t *testing.T, tr *trial, late []*process, events int) {
 	t.Helper()
 	for _, p := range late {
@@ -125,7 +125,7 @@ func (l *stage) thaw(t *testing.T, tr *trial, late []*process, events int) {
 		if tr.scenario.worker {
 			p.stop()
 			tr.drained(t)
-			executed = fmt.Sprint(tr.executions()) // it may have, see forgiveFreeze
+			executed = fmt.Sprint(tr.executions()) // it may execute calls, see forgiveFreeze
 		} else {
 			system.Eventually(t, p.id+" has come to an end with what it had in flight", func() bool {
 				return p.calls.Load() == 0
@@ -133,33 +133,33 @@ func (l *stage) thaw(t *testing.T, tr *trial, late []*process, events int) {
 		}
 		p.bury()
 		if !tr.scenario.worker {
-			l.forget(t, p.id) // it has announced itself again
-			system.Eventually(t, "nobody takes "+p.id+" for live", func() bool {
+			l.forget(t, p.id) // it has written its entry again
+			system.Eventually(t, "no runner counts "+p.id+" as live", func() bool {
 				return !slices.Contains(l.runner.runners(), p.id)
 			})
 		}
 		if n := countEvents(tr.logs(t)); n != events {
-			t.Errorf("%s went on after another had finished: %d events instead of %d", p.id, n, events)
+			t.Errorf("%s extended the log after another runner had finished: %d events instead of %d", p.id, n, events)
 		}
 		if now := fmt.Sprint(tr.executions()); now != executed {
-			t.Errorf("%s went on after another had finished: tools were executed %s, before that %s", p.id, now, executed)
+			t.Errorf("%s executed tools after another runner had finished: executions %s, before that %s", p.id, now, executed)
 		}
 	}
 }
 
-// compare returns where an outcome is not that of the undisturbed run.
+// compare returns how an outcome differs from that of the undisturbed run.
 func (tr *trial) compare(want, got outcome) []string {
 	wrongs := tr.compareCalls(want.Asked, got.Asked)
 	got.Asked = want.Asked
 	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(outcome{})); d != "" {
-		wrongs = append(wrongs, "not as undisturbed (-want +got):\n"+d)
+		wrongs = append(wrongs, "differs from the undisturbed run (-want +got):\n"+d)
 	}
 	return wrongs
 }
 
-// compareCalls allows a crash to cost one call for each reply that was not stored. That may be two: the next call does
-// not wait until the reply before is; three where there are more before that had nothing to show. A runner that was
-// frozen may make the one call that it was about to make. Each sub-agent may cost as much.
+// compareCalls checks the number of model calls. A crash may cost one call for each reply that was not stored: usually
+// up to two, because the next call does not wait until the last reply is stored, and more in scenarios that set
+// unstored. A frozen runner may make the one call that it was about to make. Each sub-agent may cost as much.
 func (tr *trial) compareCalls(want, got map[place]int) (wrongs []string) {
 	crashes, extra := tr.crashed(), 0
 	for at, n := range got {
@@ -179,8 +179,8 @@ func (tr *trial) compareCalls(want, got map[place]int) (wrongs []string) {
 	return wrongs
 }
 
-// interruptions are the places where a runner resumed a run: none, where an append got no answer and the runner, which
-// lived, found out what became of it.
+// interruptions returns the run_resumed events of a log. There must be none if only the answer of an append was lost:
+// the runner lives and reads the log to see whether the append succeeded.
 func interruptions(log []schemas.Event) (wrongs []string) {
 	for _, e := range log {
 		if d, ok := e.Data.(*schemas.RunResumed); ok {
@@ -190,7 +190,7 @@ func interruptions(log []schemas.Event) (wrongs []string) {
 	return wrongs
 }
 
-// name is a name that a test can be called by.
+// name returns the text as the name of a subtest.
 func name(parts ...any) string {
 	return strings.ReplaceAll(strings.TrimSpace(fmt.Sprintln(parts...)), " ", "_")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A pointKind is what happens at a point.
+// A pointKind is the kind of a point.
 type pointKind string
 
 const (
@@ -19,20 +19,20 @@ const (
 	pointDispatch pointKind = "dispatch"
 	pointAck      pointKind = "ack"
 	pointCancel   pointKind = "cancel"
-	pointTimer    pointKind = "timer"  // set or withdrawn
-	pointFamily   pointKind = "family" // a sub-agent is prompted or told to stop, or answers
-	pointModel    pointKind = "model"  // the call, and everything it says
-	pointTool     pointKind = "tool"   // a worker begins a call
-	pointResult   pointKind = "result" // it answers
-	pointSettle   pointKind = "settle" // it acknowledges
+	pointTimer    pointKind = "timer"  // a timer is set or deleted
+	pointFamily   pointKind = "family" // a sub-agent is prompted or aborted, or reports its result
+	pointModel    pointKind = "model"  // the call of the model, and each event of its stream
+	pointTool     pointKind = "tool"   // a worker starts a call
+	pointResult   pointKind = "result" // a worker sends the result of a call
+	pointSettle   pointKind = "settle" // a worker acknowledges a call
 )
 
-// point is the nth of its kind that a process passes, from 1. Commits are counted by their events, and a point is at
-// the one that has the nth event: which events share a commit is another matter every time.
+// point is the nth of its kind that a process passes, from 1. Commits are counted by their events, and the point is the
+// commit that has the nth event: which events share a commit differs from run to run.
 type point struct {
 	kind    pointKind
 	n       int
-	label   string // for people
+	label   string // for the test's name
 	events  int    // of a commit
 	session string // of the trial or of one of its sub-agents
 }
@@ -44,7 +44,7 @@ func (p point) String() string {
 	return fmt.Sprintf("%s-%d-%s", p.kind, p.n, p.label)
 }
 
-// A mode is what a fault does.
+// A mode is the kind of a fault.
 type mode string
 
 const (
@@ -55,7 +55,7 @@ const (
 	frozen     mode = "frozen"
 )
 
-// fault is one thing that goes wrong. The zero value is none.
+// fault is one fault. The zero value is no fault.
 type fault struct {
 	at   point
 	mode mode
@@ -65,7 +65,7 @@ func (f fault) String() string { return fmt.Sprintf("%s %s", f.at, f.mode) }
 
 func (f fault) after() bool { return f.mode == killAfter || f.mode == cutAfter }
 
-// verdict is what a gateway does when the moment has come.
+// verdict returns what the gateway does with the message of the point.
 func (f fault) verdict() wire.Verdict {
 	switch f.mode {
 	case killBefore, killAfter:
@@ -78,8 +78,8 @@ func (f fault) verdict() wire.Verdict {
 	return wire.Pass
 }
 
-// faultsAt are the faults worth trying at a point. What needs no message can only be stopped; an acknowledgement that
-// is lost with the connection is the same as one that was never sent.
+// faultsAt returns the faults worth trying at a point. At a point without a message the process can only be stopped. An
+// acknowledgement that is lost with the connection has the same effect as one that was never sent.
 func faultsAt(p point) (faults []fault) {
 	modes := []mode{killBefore, killAfter}
 	switch p.kind {
@@ -96,11 +96,11 @@ func faultsAt(p point) (faults []fault) {
 	return faults
 }
 
-// subjects is the grammar of all subjects here.
+// subjects builds and parses the subjects of these tests.
 var subjects schemas.Subjects
 
-// pointOf says what a message sent by a runner or a worker is in the life of the session's family. delivered tells what
-// was delivered with a reply subject.
+// pointOf returns the point that a message of a runner or a worker is, and its session. delivered returns the delivery
+// with a reply subject.
 func pointOf(m *wire.Message, session string, delivered func(reply string) (delivery, bool)) (point, bool) {
 	p, of, ok := pointAt(m, session, delivered)
 	p.session = of
@@ -111,7 +111,7 @@ func pointAt(m *wire.Message, session string, delivered func(reply string) (deli
 	p point, of string, ok bool,
 ) {
 	if d, ok := delivered(m.Subject); ok {
-		if len(m.Data) > 0 && string(m.Data) != "+ACK" { // no word of progress, nor of failure
+		if len(m.Data) > 0 && string(m.Data) != "+ACK" { // a progress report or a nak
 			return point{}, "", false
 		}
 		if d.call != "" {
@@ -146,7 +146,7 @@ func pointAt(m *wire.Message, session string, delivered func(reply string) (deli
 	return point{}, "", false
 }
 
-// eventTypes names the types of a commit's events.
+// eventTypes returns the types of a commit's events.
 func eventTypes(session string, m *wire.Message) (types []string) {
 	header, err := nats.DecodeHeadersMsg(m.Header)
 	if err != nil {

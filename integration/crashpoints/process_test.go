@@ -9,20 +9,20 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/wire"
 )
 
-// process is a runner or a worker as far as it can be killed: its only way to the world is its gateway.
+// process is a runner or a worker in this process that a test can kill: it is connected through its gateway only.
 type process struct {
 	id      string
 	gateway *wire.Gateway
 	tap     *tap
 	conn    *bus.Conn
 	cancel  context.CancelFunc
-	runners func() []string // that a runner takes for live
+	runners func() []string // ids that a runner counts as live
 	ended   chan struct{}
-	err     error        // why it ended, to be read after that
-	calls   atomic.Int64 // deliveries that its handler has and has not come to an end with
+	err     error        // why it ended; read it only after that
+	calls   atomic.Int64 // deliveries in its handler
 }
 
-// startProcess connects a process that does nothing yet. In the trial under way, if there is one, it is armed.
+// startProcess connects a process that does nothing yet. If a trial is running, the process gets its next fault.
 func startProcess(t testing.TB, l *stage, id string, tr *trial) *process {
 	t.Helper()
 	p := &process{id: id, ended: make(chan struct{})}
@@ -40,7 +40,7 @@ func startProcess(t testing.TB, l *stage, id string, tr *trial) *process {
 	return p
 }
 
-// run has the process do f until it is buried.
+// run runs f in the process until bury is called.
 func (p *process) run(f func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
@@ -50,13 +50,13 @@ func (p *process) run(f func(ctx context.Context) error) {
 	}()
 }
 
-// stop has a process end as SIGTERM does, and returns when it has.
+// stop ends a process as SIGTERM does, and returns when it has ended.
 func (p *process) stop() {
 	p.cancel()
 	<-p.ended
 }
 
-// bury ends what is left of a process that is dead, and kills it if it is not. It returns once nothing of it runs.
+// bury kills a process and returns once all its goroutines have ended.
 func (p *process) bury() {
 	p.gateway.Kill()
 	p.conn.NATS().Close()
@@ -66,7 +66,7 @@ func (p *process) bury() {
 	p.gateway.Close()
 }
 
-// moment is a point that is not a message: the process gets there, and goes on if the answer is true.
+// moment passes a point without a message. It returns false if the process must not continue.
 func (p *process) moment(at point) bool {
 	switch p.tap.reach(at, "") {
 	case wire.Kill:

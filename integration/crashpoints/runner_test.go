@@ -15,23 +15,24 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// abortGrace is how long tools get to stop before the log answers for them: for calls that were never dispatched.
+// abortGrace is how long aborted tools may take before the runner writes their results: it matters for calls that were
+// never dispatched.
 const abortGrace = 500 * time.Millisecond
 
-// callsInQueue lets scenarios with two calls of one tool go beyond the window.
+// callsInQueue is so small that scenarios with two calls of one tool exceed the window.
 const callsInQueue = 1
 
-// retryDelay is short enough for a session to stay awake at the first retry, and twice that long enough for it to rest
-// and be woken by a timer at the second.
+// retryDelay is short enough that a session stays awake until the first retry. Twice that is long enough that it comes
+// to rest, and a timer wakes it for the second one.
 const retryDelay = 600 * time.Millisecond
 
-// compactReserve is how many tokens a compaction leaves for a reply.
+// compactReserve is the number of tokens that a compaction leaves for a reply.
 const compactReserve = 100
 
-// textRetryable is the error of replies that are asked for again.
+// textRetryable is the error of failed replies that are retried.
 const textRetryable = "529 overloaded"
 
-// startRunner puts a runner into the stage, in the middle of a trial or of none, and returns once it reads the inbox.
+// startRunner starts a runner in the stage and returns once it reads the inbox. A trial may be running.
 func (l *stage) startRunner(t testing.TB, tr *trial) {
 	t.Helper()
 	p := startProcess(t, l, l.name("runner"), tr)
@@ -56,7 +57,7 @@ func (l *stage) startRunner(t testing.TB, tr *trial) {
 				if m.ID == narrow {
 					return narrowWindow
 				}
-				return 0 // nobody knows
+				return 0 // the size of this context is unknown
 			},
 			SnapshotEvery: 8, Policy: schemas.ToolPolicy{Extensions: []string{schemas.ToolAgent}},
 		},
@@ -78,19 +79,14 @@ func (l *stage) startRunner(t testing.TB, tr *trial) {
 	case <-p.ended:
 		t.Fatalf("%s ended before it was ready: %v", p.id, p.err)
 	case <-time.After(deadline):
-		t.Fatalf("%s never became ready", p.id)
+		t.Fatalf("%s did not become ready", p.id)
 	}
 }
 
-// counted tells when a runner has come to an end with all that was delivered to it.
+// counted counts the deliveries in a runner's handler.
 type counted struct {
 	inbox.Handler
 	p *process
-}
-
-// Owns is that of the handler within: that of a runner has it.
-func (c counted) Owns(ctx context.Context, session string) error {
-	return c.Handler.(inbox.Owner).Owns(ctx, session)
 }
 
 func (c counted) Deliver(ctx context.Context, cmd schemas.Command, entered func()) error {
@@ -99,15 +95,15 @@ func (c counted) Deliver(ctx context.Context, cmd schemas.Command, entered func(
 	return c.Handler.Deliver(ctx, cmd, entered)
 }
 
-// model is a runner's way to the model of the trial under way.
+// model connects a runner to the model of the current trial.
 type model struct {
 	stage *stage
 	p     *process
 }
 
-// Stream plays the scenario's reply. Every event of it is a point. The last comes no sooner than the reply's
-// message_start is stored, as with any model that takes its time: no call waits for the log, so runs with one that took
-// none could be ahead of their log by several calls when their runner dies.
+// Stream streams the scenario's reply. Every event of it is a point. It sends the last event only when the reply's
+// message_start is stored, as a real model does, because it takes longer: a model call does not wait for the log, so
+// with a model that takes no time a run could be several calls ahead of its log when the runner dies.
 func (m model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
 		tr := m.stage.current(req.SessionID)
@@ -119,7 +115,7 @@ func (m model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[s
 			at.Of = promptOf(req.Messages)
 			answers = childModel(at.Of)
 		}
-		if req.MaxTokens > 0 { // a part of a summary: each has a limit of its own
+		if req.MaxTokens > 0 { // a part of a summary: each part has its own limit
 			at.Replies = -int(req.MaxTokens)
 		}
 		tr.ask(at, m.p.tap.isLate())
@@ -148,7 +144,7 @@ func (m model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[s
 	}
 }
 
-// hold keeps a model or a tool at work until the scenario lets it go on, it is aborted, or its process is dead.
+// hold blocks a model or a tool until the scenario releases it, it is aborted, or its process is dead.
 func (tr *trial) hold(ctx context.Context, p *process) {
 	tr.held.fire()
 	select {
@@ -158,7 +154,7 @@ func (tr *trial) hold(ctx context.Context, p *process) {
 	}
 }
 
-// replies counts the replies of a transcript.
+// replies returns the number of replies in a transcript.
 func replies(messages schemas.Messages) (n int) {
 	for _, m := range messages {
 		if m.MessageRole() == schemas.RoleAssistant {

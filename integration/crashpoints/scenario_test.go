@@ -3,6 +3,7 @@ package crashpoints_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/loopbus/loopbus/loop"
@@ -11,21 +12,21 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// scenario is a conversation: what the model says, and what its user does. What the user does next depends on what can
-// be seen of the session, never on who drives it.
+// scenario is a conversation: the replies of the model, and the actions of the user. These depend on the session's log
+// only, not on which runner drives it.
 type scenario struct {
 	name      string
 	replies   []scripted.Response
 	chunkSize int  // characters in a delta; 0 is the whole reply
 	worker    bool // faults happen to the worker and not to the runner
-	unstored  int  // replies that a crash may cost; two unless it says more: the summaries of a split turn, a refusal
-	children  int  // sub-agents at work at the same time
-	hold      int  // the reply, from 1, that waits in the middle until the trial is opened or aborted
+	unstored  int  // replies that a crash may cost, if more than two: summaries of a split turn, a refused reply
+	children  int  // sub-agents that run at the same time
+	hold      int  // number of the reply, from 1, that blocks in the middle until the trial is opened or aborted
 	user      func(t *testing.T, tr *trial)
-	about     []schemas.EventType // what it is about: it has these, undisturbed
+	about     []schemas.EventType // the undisturbed run must have all of these
 }
 
-// model answers by the number of replies in the transcript.
+// model returns the reply for the number of replies in the transcript.
 func (s *scenario) model() driver.Model {
 	o := scripted.Options{ChunkSize: s.chunkSize}
 	if o.ChunkSize == 0 {
@@ -42,7 +43,7 @@ func input(text string) schemas.Input { return schemas.Input{Text: text} }
 
 func prompt(text string) *schemas.Prompt { return &schemas.Prompt{Input: input(text)} }
 
-// calls is a reply that calls tools; the ids are the tools' names with a letter for the reply.
+// calls returns a reply that calls tools; the ids are the tools' names with a letter for the reply.
 func calls(letter string, names ...string) scripted.Response {
 	var all []schemas.ToolCall
 	for _, name := range names {
@@ -51,7 +52,7 @@ func calls(letter string, names ...string) scripted.Response {
 	return scripted.Calls("", all...)
 }
 
-// repeated is a reply that calls one tool n times; the ids have the number of the call before the letter.
+// repeated returns a reply that calls one tool n times; the ids have the number of the call before the letter.
 func repeated(letter, name string, n int) scripted.Response {
 	var all []schemas.ToolCall
 	for i := range n {
@@ -92,15 +93,17 @@ var scenarios = slices.Concat(treeScenarios, []*scenario{
 		replies: []scripted.Response{calls("A", toolAsk, toolPay), scripted.Text("done")},
 		user: func(t *testing.T, tr *trial) {
 			tr.send(t, "p1", prompt("go"))
-			var call schemas.CallKey
+			answer := schemas.ApprovalAnswer{By: "ann"}
 			tr.until(t, "a call waits for approval", func(s *loop.State) bool {
 				if s.Run == nil || s.Run.Turn == nil || len(s.Run.Turn.Calls) == 0 || !s.Run.Turn.Calls[0].AwaitsApproval() {
 					return false
 				}
-				call = s.Run.Turn.Calls[0].Key
+				answer.Call, answer.Digest = s.Run.Turn.Calls[0].Key, s.Run.Turn.Calls[0].Approval.Digest
 				return true
 			})
-			answer := schemas.ApprovalAnswer{Call: call, By: "ann"}
+			other := answer
+			other.Digest = "sha256:" + strings.Repeat("0", 64)
+			tr.send(t, "a0", &schemas.Approve{ApprovalAnswer: other, Args: []byte(`{"v":"not agreed"}`)})
 			tr.send(t, "a1", &schemas.Approve{ApprovalAnswer: answer, Args: []byte(`{"v":"agreed"}`)})
 			tr.send(t, "d1", &schemas.Deny{ApprovalAnswer: answer})
 			tr.until(t, "the call was executed with what was agreed to", func(s *loop.State) bool {
@@ -108,7 +111,7 @@ var scenarios = slices.Concat(treeScenarios, []*scenario{
 					return false
 				}
 				if got := s.Run.Turn.Calls[0].End.Result.Content.JoinText(); got != `{"v":"agreed"}` {
-					t.Errorf("it was executed with %s", got)
+					t.Errorf("the call was executed with %s", got)
 				}
 				return true
 			})

@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// textOverflow is the error of replies whose context was too long.
+// textOverflow is the error of replies whose context is too long.
 const textOverflow = "prompt is too long"
 
 // narrow is a model with a small window.
@@ -19,14 +19,14 @@ const (
 	narrowWindow = 400
 )
 
-// Requests for summaries are known by the most that they allow, which a scenario's hold can name: all of a history, and
-// a branch.
+// Requests for summaries, of a whole history and of a branch, are identified by their limit of tokens. A scenario's
+// hold can name these.
 const (
 	holdCompaction = 1 - compactReserve*4/5
 	holdBranch     = 1 - 2048
 )
 
-// twoRuns has a session run twice, and returns the ids of its entries, in the order of the path.
+// twoRuns completes two runs and returns the ids of the session's entries, in the order of the path.
 func twoRuns(t *testing.T, tr *trial) (ids []string) {
 	for n, text := range []string{"first", "second"} {
 		tr.send(t, fmt.Sprint("p", n+1), prompt(text))
@@ -41,16 +41,16 @@ func twoRuns(t *testing.T, tr *trial) (ids []string) {
 	return ids
 }
 
-// stopped sends a command whose summary is made, and aborts that.
+// stopped sends a command that makes a summary, and aborts it while the model writes the summary.
 func stopped(t *testing.T, tr *trial, id string, data schemas.CommandData) {
 	tr.send(t, id, data)
 	tr.wait(t, "the model writes the summary", tr.held)
 	tr.send(t, "a1", &schemas.Abort{})
-	tr.until(t, "it has been given up", func(s *loop.State) bool { return s.Known.Has("a1") && !s.Busy() })
+	tr.until(t, "the summary is aborted", func(s *loop.State) bool { return s.Known.Has("a1") && !s.Busy() })
 	tr.send(t, "p3", prompt("third"))
 }
 
-// source writes another session, whose entries are x1.0 and so on, and returns its name.
+// source writes the log of another session, whose entries are x1.0 and so on, and returns its id.
 func source(t *testing.T, tr *trial, texts ...string) string {
 	var messages schemas.Messages
 	for i, text := range texts {
@@ -75,7 +75,7 @@ func source(t *testing.T, tr *trial, texts ...string) string {
 	return name
 }
 
-// treeScenarios change a session's tree, or sum its context up.
+// treeScenarios change a session's tree, or summarize its context.
 var treeScenarios = []*scenario{
 	{
 		name: "navigation", replies: []scripted.Response{scripted.Text("one"), scripted.Text("two"), scripted.Text("three")},
@@ -114,7 +114,8 @@ var treeScenarios = []*scenario{
 		name: "a compaction in time", unstored: 3, replies: []scripted.Response{scripted.Text("one"), scripted.Text("two"),
 			calls("A", toolPay)},
 		about: []schemas.EventType{schemas.EventCompactionStart, schemas.EventToolExecutionEnd, schemas.EventSummaryEnd},
-		user: func(t *testing.T, tr *trial) { // between the tool and the next call, of a turn that is cut in two
+		// The compaction happens between the tool and the next model call, and splits the turn.
+		user: func(t *testing.T, tr *trial) {
 			tr.send(t, "m1", &schemas.SetModel{Model: schemas.ModelRef{API: "scripted", Provider: "scripted", ID: narrow}})
 			twoRuns(t, tr)
 			tr.send(t, "p3", prompt(strings.Repeat("long ", narrowWindow)))

@@ -21,31 +21,31 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// stage is a system on a server of its own, on which one trial after the other is run. A runner that survives a trial
-// serves in the next.
+// stage is a system with its own server that runs one trial after the other. A runner that survives a trial serves in
+// the next one.
 type stage struct {
 	ctx      context.Context
 	o        stageOptions
 	password string    // of the server
 	target   string    // of gateways
-	conn     *bus.Conn // without a gateway
+	conn     *bus.Conn // direct, not through a gateway
 	store    *eventstore.Store
 	toolbox  *registry.Toolbox
 
 	runner, worker *process
-	log            bustest.Log    // of the runners in the trial under way
-	graves         sync.WaitGroup // of dead processes
-	started        int            // processes and sessions, for their names
+	log            bustest.Log    // of the runners in the current trial
+	graves         sync.WaitGroup // calls of bury
+	started        int            // number of processes and sessions, for their names
 
 	mu         sync.Mutex
 	trial      *trial
 	deliveries map[string]delivery // by reply subject
 }
 
-// stageOptions say how fast what was in flight at a dead process is redelivered, and how many stages there are.
+// stageOptions configure how fast the deliveries of a dead process are redelivered, and the number of stages.
 type stageOptions struct {
-	workerAckWait time.Duration // of tool calls; 0 is too long to come into play
-	times         int           // as many stages as for others: for trials that wait most of the time
+	workerAckWait time.Duration // of tool calls; 0 is too long to matter
+	times         int           // factor for the number of stages, for trials that wait most of the time
 }
 
 func newStage(t testing.TB, o stageOptions) *stage {
@@ -72,8 +72,8 @@ func newStage(t testing.TB, o stageOptions) *stage {
 	return l
 }
 
-// startServer starts the stage's server and returns its URL. It wants a password, because clients of another test's
-// server, which was killed, may try to come back to a port that is this one's by now.
+// startServer starts the stage's server and returns its URL. The server requires a password, because clients of another
+// test's server may reconnect to its old port, which this server may have now.
 func (l *stage) startServer(t testing.TB) string {
 	t.Helper()
 	s := bustest.NATS(t, &server.Options{JetStream: true, Username: user, Password: l.password})
@@ -97,13 +97,13 @@ func (l *stage) close() {
 	l.graves.Wait()
 }
 
-// name makes a new name.
+// name returns a new name.
 func (l *stage) name(what string) string {
 	l.started++
 	return fmt.Sprintf("%s%d", what, l.started)
 }
 
-// deliver records what was delivered with a reply subject.
+// deliver records a delivery by its reply subject.
 func (l *stage) deliver(reply string, d delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,7 +117,7 @@ func (l *stage) delivered(reply string) (delivery, bool) {
 	return d, ok
 }
 
-// current is the trial of a session, nil if it is over.
+// current returns the trial of a session; nil if it has ended.
 func (l *stage) current(session string) *trial {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +135,7 @@ func (l *stage) begin(tr *trial) {
 	clear(l.deliveries)
 }
 
-// forget takes a dead runner out of the live ones, as its entry's TTL would.
+// forget deletes the entry of a dead runner from the bucket of live runners, as its TTL would.
 func (l *stage) forget(t testing.TB, id string) {
 	t.Helper()
 	kv, err := l.conn.JetStream().KeyValue(l.ctx, schemas.BucketRunners)
@@ -143,6 +143,6 @@ func (l *stage) forget(t testing.TB, id string) {
 		err = kv.Purge(l.ctx, id, jetstream.PurgeTTL(time.Minute))
 	}
 	if err != nil {
-		t.Fatalf("take runner %s out of the live ones: %v", id, err)
+		t.Fatalf("delete the entry of runner %s: %v", id, err)
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// stall measures how much time the machine has taken away from the whole process.
+// stall measures for how long the machine did not schedule the test process.
 type stall struct {
 	lost atomic.Int64 // nanoseconds
 	stop chan struct{}
 	done chan struct{}
 }
 
-// maxStall is far less than the second by which a server may be late with what a dead runner had in flight before other
-// commands are let in ahead of it: after a longer one the order of commands proves nothing.
+// maxStall is far less than one second. If a server redelivers the messages of a dead runner more than a second late,
+// the next runner admits other commands ahead of them. So after a longer stall the order of commands proves nothing.
 const maxStall = 300 * time.Millisecond
 
 func watchStall() *stall {
@@ -39,7 +39,7 @@ func (s *stall) watch() {
 	}
 }
 
-// end ends the watch and returns what was lost.
+// end stops the measurement and returns the lost time.
 func (s *stall) end() time.Duration {
 	close(s.stop)
 	<-s.done

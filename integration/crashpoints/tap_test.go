@@ -7,7 +7,7 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/wire"
 )
 
-// tap counts the points that one process passes in the trial under way, and does to it what is to be done to it.
+// tap counts the points that one process passes in the current trial, and injects the fault of the process.
 type tap struct {
 	stage   *stage
 	process *process
@@ -17,16 +17,17 @@ type tap struct {
 	fault  fault
 	record bool
 	count  map[pointKind]int
-	await  string // reply subject of the message after whose answer the fault comes
+	await  string // reply subject of the message after whose answer the fault is injected
 	fired  bool
-	late   bool // it was frozen: what it does from now on comes from the past
+	late   bool // the process was frozen: its messages are out of date
 	since  time.Time
 }
 
-// pause is how long a freeze lasts at least: after that a runner has to notice that it may have lost its sessions.
+// pause is the minimum length of a freeze: it is long enough that a runner must notice that it may have lost its
+// sessions.
 const pause = 1100 * time.Millisecond
 
-// arm begins a trial. With record, the points are recorded.
+// arm starts a trial. With record, the points are recorded.
 func (w *tap) arm(tr *trial, record bool) {
 	f := tr.nextFault()
 	w.mu.Lock()
@@ -101,7 +102,7 @@ func (w *tap) Probed() wire.Verdict {
 	return w.fire()
 }
 
-// reach counts a point. An answer to it, if one comes, comes to reply.
+// reach counts a point. reply is the subject of its answer, if it has one.
 func (w *tap) reach(p point, reply string) wire.Verdict {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +128,7 @@ func (w *tap) reach(p point, reply string) wire.Verdict {
 	return wire.Pass
 }
 
-// fire is the moment of the fault. The caller holds the lock.
+// fire injects the fault. The caller holds the lock.
 func (w *tap) fire() wire.Verdict {
 	if w.trial == nil { // the second of two faults, at the very end
 		return wire.Pass

@@ -18,34 +18,34 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// trial is one scenario in a session of its own, with what its model and its tools count. The fields above mu do not
-// change while it lasts.
+// trial is one run of a scenario in a new session, with the counts of its model and its tools. The fields above mu do
+// not change during the trial.
 type trial struct {
 	scenario *scenario
 	session  string
 	model    driver.Model
 	ctx      context.Context
-	conn     *bus.Conn // without a gateway
+	conn     *bus.Conn // direct, not through a gateway
 	store    *eventstore.Store
 	stage    *stage
 
-	held    *signal // something is stopped
-	open    *signal // what is stopped may pass
-	atWork  *signal // all sub-agents that wait are at work
+	held    *signal // hold blocks a model or a tool
+	open    *signal // hold returns
+	atWork  *signal // all sub-agents that holdChild blocks have started
 	stopped chan *process
 
 	mu       sync.Mutex
-	faults   []fault // of the processes to come, in order
+	faults   []fault // of the processes that start later, in order
 	points   []point // that the first process has passed
 	began    map[string]*signal
 	executed map[string]int    // by the model's id of the call
-	asked    map[place]int     // model calls
-	late     int               // of them, those that a process made after it was frozen
-	first    map[string]uint64 // by tool: the lowest count of deliveries with which a worker has received a call
+	asked    map[place]int     // number of model calls
+	late     int               // number of model calls by processes that were frozen before
+	first    map[string]uint64 // by tool: the lowest delivery count of a call that a worker has received
 	sent     []string          // ids of the commands
 	crashes  int
 	watching map[string]*witness // by session
-	waiting  map[string]bool     // prompts of the sub-agents that are at work and wait
+	waiting  map[string]bool     // prompts of the sub-agents that holdChild blocks
 }
 
 // signal is something that happens once.
@@ -68,7 +68,7 @@ func newTrial(ctx context.Context, l *stage, s *scenario, session string, faults
 	return tr
 }
 
-// witness returns what holds the messages of a session of the family against its log.
+// witness returns the witness of the trial's session or of a sub-agent's.
 func (tr *trial) witness(session string) *witness {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -78,7 +78,7 @@ func (tr *trial) witness(session string) *witness {
 	return tr.watching[session]
 }
 
-// witnesses are those of all sessions, by name.
+// witnesses returns all witnesses, sorted by session.
 func (tr *trial) witnesses() (all []*witness) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -88,7 +88,7 @@ func (tr *trial) witnesses() (all []*witness) {
 	return all
 }
 
-// nextFault is what is to happen to the next process.
+// nextFault returns the fault of the next process.
 func (tr *trial) nextFault() (f fault) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -170,14 +170,14 @@ func (tr *trial) askedLate() int {
 	return tr.late
 }
 
-// executions is how often each call was begun.
+// executions returns how often each call was started.
 func (tr *trial) executions() map[string]int {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return maps.Clone(tr.executed)
 }
 
-// What follows is what scenarios are written with. Each fails the test where it cannot do what it should.
+// The methods below are the actions of scenarios. Each fails the test if it does not succeed.
 
 // wait waits for a signal.
 func (tr *trial) wait(t *testing.T, what string, s *signal) {
@@ -185,7 +185,7 @@ func (tr *trial) wait(t *testing.T, what string, s *signal) {
 	select {
 	case <-s.done:
 	case <-tr.ctx.Done():
-		t.Fatalf("never happened: %s; the log is %s", what, tr.describe(t))
+		t.Fatalf("did not happen: %s; the log is %s", what, tr.describe(t))
 	}
 }
 
@@ -198,7 +198,7 @@ func (tr *trial) send(t *testing.T, id string, data schemas.CommandData) {
 	tr.sent = append(tr.sent, id)
 }
 
-// until waits until the session's state is as wanted.
+// until waits until ok returns true for the session's state.
 func (tr *trial) until(t *testing.T, what string, ok func(s *loop.State) bool) {
 	t.Helper()
 	state := &loop.State{Session: tr.session}
@@ -219,13 +219,13 @@ func (tr *trial) until(t *testing.T, what string, ok func(s *loop.State) bool) {
 			return
 		}
 	}
-	t.Fatalf("never happened: %s; the log is %s", what, tr.describe(t))
+	t.Fatalf("did not happen: %s; the log is %s", what, tr.describe(t))
 }
 
-// settle waits until everything that was sent has come to its end and nothing is left in any queue.
+// settle waits until all commands have an outcome and all queues are empty.
 func (tr *trial) settle(t *testing.T) {
 	t.Helper()
-	tr.until(t, "the session is idle with all commands taken", func(s *loop.State) bool {
+	tr.until(t, "the session is idle and has all commands", func(s *loop.State) bool {
 		for _, id := range tr.sent {
 			if !s.Known.Has(id) {
 				return false
@@ -234,11 +234,11 @@ func (tr *trial) settle(t *testing.T) {
 		_, resting := loop.Next(s).(loop.Rest)
 		return resting
 	})
-	tr.open.fire() // for a tool that a lost cancellation has not reached
+	tr.open.fire() // for a tool whose cancellation was lost
 	tr.drained(t)
 }
 
-// drained waits until neither a command nor a call is in its queue.
+// drained waits until the streams of commands and of calls are empty.
 func (tr *trial) drained(t *testing.T) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -13,18 +13,18 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// witness holds every message that is about a session against what the server has stored when it passes. It reads the
-// log itself, on a connection without gateway, while the message waits.
+// witness checks every message about a session against the log at the moment when the message passes the gateway. It
+// reads the log over a direct connection while the gateway holds the message.
 type witness struct {
 	tr      *trial
 	session string
 
 	mu         sync.Mutex
 	state      loop.State
-	unsettled  map[uint64]delivery // of the inbox, by their sequence in the stream
+	unsettled  map[uint64]delivery // of the inbox, by stream sequence
 	dispatched map[schemas.CallKey]bool
 	wrongs     []string
-	past       []string // what was delivered and acknowledged, for people
+	past       []string // deliveries and acknowledgements, for failure messages
 }
 
 func newWitness(tr *trial, session string) *witness {
@@ -38,7 +38,7 @@ func (w *witness) wrong(format string, args ...any) {
 	w.wrongs = append(w.wrongs, fmt.Sprintf(format, args...))
 }
 
-// delivered records what is in flight.
+// delivered records a delivery in flight.
 func (w *witness) delivered(d delivery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,7 +48,7 @@ func (w *witness) delivered(d delivery) {
 	}
 }
 
-// sent judges a message that is about to pass. d is what a sub-agent and its parent tell each other.
+// sent checks a message before the gateway forwards it. d is the command, if a sub-agent and its parent exchange one.
 func (w *witness) sent(kind pointKind, m *wire.Message, d schemas.CommandData) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,7 +62,7 @@ func (w *witness) sent(kind pointKind, m *wire.Message, d schemas.CommandData) {
 	}
 }
 
-// dispatch wants the call's tool_execution_start stored.
+// dispatch checks that the call's tool_execution_start is stored.
 func (w *witness) dispatch(m *wire.Message) {
 	w.catchUp()
 	_, _, key, err := subjects.ParseTool(m.Subject)
@@ -71,13 +71,13 @@ func (w *witness) dispatch(m *wire.Message) {
 		return
 	}
 	if call := w.state.Call(schemas.CallKey(key)); call == nil || call.End != nil {
-		w.wrong("call %s is dispatched when the log, at %d, has no such call open", key, w.state.Seq)
+		w.wrong("call %s is dispatched, but the log, at %d, has no such open call", key, w.state.Seq)
 	}
 	w.dispatched[schemas.CallKey(key)] = true
 }
 
-// acknowledged wants the effect of the command stored, and the session at rest unless another of its messages is
-// unsettled.
+// acknowledged checks that the effect of the command is stored, and that the session is at rest unless another of its
+// messages is unsettled.
 func (w *witness) acknowledged(m *wire.Message) {
 	seq, _ := streamSeq(m.Subject)
 	d, ok := w.unsettled[seq]
@@ -88,11 +88,11 @@ func (w *witness) acknowledged(m *wire.Message) {
 	delete(w.unsettled, seq)
 	w.past = append(w.past, fmt.Sprintf("-%s/%d at %d", d.command.ID, seq, w.state.Seq))
 	if !w.took(d.command) {
-		w.wrong("%s %s is acknowledged when the log, at %d, does not know it", d.command.Data.CommandKind(), d.command.ID,
+		w.wrong("%s %s is acknowledged, but the log, at %d, does not have it", d.command.Data.CommandKind(), d.command.ID,
 			w.state.Seq)
 	}
 	if len(w.unsettled) == 0 && !w.atRest() {
-		w.wrong("%s %s, the last in flight, is acknowledged when the session, at %d, is awake: next is %T",
+		w.wrong("%s %s, the last in flight, is acknowledged, but the session, at %d, is awake: its next step is %T",
 			d.command.Data.CommandKind(), d.command.ID, w.state.Seq, loop.Next(&w.state))
 	}
 }
@@ -103,7 +103,7 @@ func (w *witness) took(c schemas.Command) bool {
 		call := w.state.Call(d.Call)
 		return call == nil || call.End != nil
 	case *schemas.Timer:
-		return true // one that is late changes nothing
+		return true // a late timer has no effect
 	case *schemas.SubagentResult:
 		return !w.state.Answers(d)
 	}
@@ -125,7 +125,7 @@ func (w *witness) atRest() bool {
 		}
 		return !step.Aborted
 	case loop.Retry:
-		return w.timerIsSet(schemas.TimerRetry) || time.Now().After(step.NotBefore) // it has gone to the inbox
+		return w.timerIsSet(schemas.TimerRetry) || time.Now().After(step.NotBefore) // the timer is in the inbox
 	}
 	return false
 }
@@ -135,7 +135,7 @@ func (w *witness) timerIsSet(name string) bool {
 	return err == nil && set
 }
 
-// catchUp reads what was stored since it last looked.
+// catchUp applies the events that were stored since its last call.
 func (w *witness) catchUp() {
 	for e, err := range w.tr.store.Read(w.tr.ctx, w.session, w.state.Seq+1) {
 		if err == nil {
@@ -143,18 +143,18 @@ func (w *witness) catchUp() {
 		}
 		if err != nil {
 			if w.tr.ctx.Err() == nil {
-				w.wrong("the log cannot be read on after %d: %v", w.state.Seq, err)
+				w.wrong("the log cannot be read after %d: %v", w.state.Seq, err)
 			}
 			return
 		}
 	}
 }
 
-// patience is how long awaitReply waits for a log that has failed.
+// patience is how long awaitReply waits for a log whose appends fail.
 const patience = 30 * time.Second
 
-// awaitReply waits until the log has the beginning of the reply that follows so many, and reports false if dead is
-// closed first. It gives up when ctx ends.
+// awaitReply waits until the log has the message_start of the reply that follows this many replies. It returns false if
+// dead is closed first. It returns true if ctx or patience ends.
 func (w *witness) awaitReply(ctx context.Context, before int, dead <-chan struct{}) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -190,14 +190,14 @@ func (w *witness) turn() *loop.Turn {
 	return w.state.Run.Turn
 }
 
-// history is what was delivered (+) and acknowledged (-), by id and sequence.
+// history lists the deliveries (+) and acknowledgements (-), by id and sequence.
 func (w *witness) history() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Join(w.past, ", ")
 }
 
-// saw returns what was wrong.
+// saw returns the violations.
 func (w *witness) saw() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,15 +10,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// callsInTurn has one call of each effect class, so that the nth of every point is that of the nth call.
+// callsInTurn has one call of each effect class, one after the other, so that the nth point of each kind belongs to the
+// nth call.
 var callsInTurn = &scenario{
 	name: "calls in turn", worker: true,
 	replies: []scripted.Response{calls("A", toolLook), calls("B", toolNote), calls("C", toolPay), scripted.Text("done")},
 	user:    func(t *testing.T, tr *trial) { tr.send(t, "p1", prompt("go")) },
 }
 
-// TestEveryCrashPointOfAWorker tries every fault of a worker: in the middle of a call, at its result, at its
-// settlement.
+// TestEveryCrashPointOfAWorker tries every fault of a worker: during a call, at its result, at its acknowledgement.
 func TestEveryCrashPointOfAWorker(t *testing.T) {
 	t.Parallel()
 	base := undisturbed(t, callsInTurn)
@@ -37,17 +37,18 @@ func TestEveryCrashPointOfAWorker(t *testing.T) {
 	})
 }
 
-// unknownResult is the line of the transcript, at unknownLine, which tells a model that nobody knows whether
-// payC was carried out.
+// unknownResult is the line of the transcript, at unknownLine, that tells the model that the outcome of payC is
+// unknown.
 const (
 	unknownLine   = 6
 	unknownResult = "result of pay payC, error true: " + schemas.TextOutcomeUnknown
 )
 
-// afterWorkerFault is the outcome that effect classes allow. A call that is redelivered is executed again if it may
-// be; an unsafe one is not, and the model is told so unless the first result was sent.
+// afterWorkerFault returns the outcome that the effect classes require. A redelivered call is executed again if its
+// class allows that. An unsafe call is not; unless the first result was sent, the model gets the result unknownResult.
 func afterWorkerFault(want outcome, f fault) outcome {
-	lost := f.at.kind == pointTool || f.at.kind == pointResult && f.mode == killBefore // the result, with the worker
+	// The result was lost with the worker.
+	lost := f.at.kind == pointTool || f.at.kind == pointResult && f.mode == killBefore
 	again := lost || f.at.kind == pointResult && f.mode == killAfter || f.at.kind == pointSettle && !f.after()
 	call := []string{"lookA", "noteB", "payC"}[f.at.n-1]
 	switch {
@@ -61,11 +62,11 @@ func afterWorkerFault(want outcome, f fault) outcome {
 	return want
 }
 
-// forgiveLateNews leaves out what may become of the last call when the worker was lost at an earlier one: until the
-// server has noticed it, it may give the call to a pull request of that worker. The call then comes to another one as
-// its second delivery, which does not execute it, and says that nobody knows. It is for calls whose first delivery no
-// worker has received. A settlement has no answer, so that a fault after it comes a moment late: by then the worker may
-// have begun the last call.
+// forgiveLateNews accepts two outcomes of the last call if the worker was lost at an earlier call. The server may
+// deliver the call to a pull request of the lost worker before it notices the loss. Then the next worker gets the
+// second delivery, does not execute it, and answers that the outcome is unknown. forgiveLateNews accepts that only if
+// no worker received the first delivery. Also, an acknowledgement has no answer, so a fault after it is injected a
+// moment late: by then the worker may have started the last call.
 func forgiveLateNews(want, got outcome, f fault, missed bool) outcome {
 	const last = 3
 	begun := got.Executed["payC"]
@@ -80,9 +81,10 @@ func forgiveLateNews(want, got outcome, f fault, missed bool) outcome {
 	return got
 }
 
-// forgiveFreeze leaves out what nobody can know of a frozen worker. The server goes on giving it calls, which come to
-// another one later; when it thaws, it executes those that it may. So repeatable calls are executed any number of
-// times; an unsafe one is executed once, or the model is told that nobody knows, and it may not have been.
+// forgiveFreeze accepts all outcomes that a frozen worker may cause. The server still delivers calls to it, and
+// redelivers them to another worker later; when it thaws, it executes those that it may. So repeatable calls are
+// executed any number of times. An unsafe call is executed once, or the model gets unknownResult and it is executed at
+// most once.
 func forgiveFreeze(undisturbed, got outcome) outcome {
 	got.Executed = maps.Clone(got.Executed)
 	for _, call := range []string{"lookA", "noteB"} {

@@ -11,8 +11,8 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// The tools: one of each effect class, one that stays at work until the scenario or an abort ends it, and one that
-// somebody has to agree to.
+// The tools: one of each effect class, one that runs until the scenario or an abort ends it, and one that requires
+// approval.
 const (
 	toolLook = "look" // read_only
 	toolNote = "note" // idempotent
@@ -21,11 +21,10 @@ const (
 	toolAsk  = "ask"  // unsafe
 )
 
-// neverLost is an ack wait that does not come into play.
+// neverLost is an ack wait that is too long to matter.
 const neverLost = 5 * time.Minute
 
-// startWorker puts a worker into the stage, in the middle of a trial or of none, and returns once its tools are
-// announced.
+// startWorker starts a worker in the stage and returns once its tools are announced. A trial may be running.
 func (l *stage) startWorker(t testing.TB, tr *trial) {
 	t.Helper()
 	p := startProcess(t, l, l.name("worker"), tr)
@@ -45,7 +44,7 @@ func (l *stage) startWorker(t testing.TB, tr *trial) {
 	}
 }
 
-// tools are the tools of one worker. Each counts that it was begun, and answers with its name and the call's id.
+// tools returns the tools of one worker. Each counts its executions, and answers with its name and the call's id.
 func (l *stage) tools(p *process) (served []tools.Tool) {
 	for name, effect := range map[string]schemas.Effect{
 		toolLook: schemas.EffectReadOnly, toolNote: schemas.EffectIdempotent, toolPay: schemas.EffectUnsafe, toolHold: "",

@@ -15,7 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// container is one that compose.yaml or a manifest runs. program is of ours, or "".
+// container is a container of compose.yaml or a manifest. program is the program of the project that it runs, or "".
 type container struct {
 	where, image, program string
 	args                  []string
@@ -108,7 +108,7 @@ func stages(t *testing.T) map[string]string {
 	return all
 }
 
-// TestImages wants the images to be static, without root, and of the Go that the module asks for.
+// TestImages checks that the images are static, do not run as root, and use the Go version of the module.
 func TestImages(t *testing.T) {
 	t.Parallel()
 	all := stages(t)
@@ -148,7 +148,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestComposeConfines wants what we run, and NATS, to have no powers and a file system that is read only.
+// TestComposeConfines checks that the project's containers and NATS have no capabilities and a read-only file system.
 func TestComposeConfines(t *testing.T) {
 	t.Parallel()
 	doc := documents(t, filepath.Join(deploy, "compose.yaml"))[0]

@@ -1,3 +1,3 @@
-// Package deploy holds the tests of what is shipped with the programs: docs/deploy. They run the programs with the
-// arguments and the permissions that stand there, and read what cannot be run.
+// Package deploy tests the files of docs/deploy. Its tests run the programs with the arguments and the permissions in
+// these files, and check the files that cannot be run.
 package deploy

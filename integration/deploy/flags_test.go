@@ -35,8 +35,8 @@ func settingsOf(t *testing.T, program string) (names []string) {
 	return names
 }
 
-// TestSettings wants every flag, every LOOPBUS_ variable and every line of a configuration file to be a setting of the
-// program that it is for, with a value that the program takes.
+// TestSettings checks that every flag, every LOOPBUS_ variable and every line of a configuration file is a setting of
+// its program, with a value that the program accepts.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	runner, toolworker := settingsOf(t, "runner"), settingsOf(t, "toolworker")
@@ -74,8 +74,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// accepted has a program read a configuration file and a unit's command line. Nobody is at the address that it is
-// given, so that it ends there; a mistake in the settings ends it before, with status 2.
+// accepted runs a program with a configuration file and a unit's command line. No server listens at its NATS address,
+// so that it ends with a connection error; wrong settings end it before that, with status 2.
 func accepted(t *testing.T, program, config string, exe []string) {
 	t.Helper()
 	dir, err := programs()

@@ -44,7 +44,7 @@ func workloads(t *testing.T) (all []workload) {
 	return all
 }
 
-// TestPodsAreConfined holds pods against the restricted standard, and wants limits.
+// TestPodsAreConfined checks pods against the restricted security standard, and that they have resource limits.
 func TestPodsAreConfined(t *testing.T) {
 	t.Parallel()
 	for _, w := range workloads(t) {
@@ -77,7 +77,7 @@ func TestPodsAreConfined(t *testing.T) {
 	}
 }
 
-// TestProbes wants probes at the paths and the port that the programs serve, and time to stop.
+// TestProbes checks that probes use the paths and the port that the programs serve, and that pods have time to stop.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	for _, w := range workloads(t) {
@@ -113,8 +113,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestBudgetsAndPolicies wants a disruption budget for each workload that leaves something to disrupt, and network
-// policies that are about pods that there are.
+// TestBudgetsAndPolicies checks that each workload has a disruption budget that allows some disruption, and that
+// network policies select existing pods.
 func TestBudgetsAndPolicies(t *testing.T) {
 	t.Parallel()
 	pods := map[string]workload{}
@@ -161,7 +161,7 @@ func TestBudgetsAndPolicies(t *testing.T) {
 	}
 }
 
-// TestKustomization wants every manifest and every file of NATS in it.
+// TestKustomization checks that the kustomization lists every manifest and every file of NATS.
 func TestKustomization(t *testing.T) {
 	t.Parallel()
 	doc := documents(t, filepath.Join(deploy, "kustomization.yaml"))[0]

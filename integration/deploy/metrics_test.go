@@ -43,7 +43,7 @@ func (e exported) scrape(p *program) {
 	}
 }
 
-// check wants what an expression names to be exported.
+// check checks that the metrics and labels of an expression are exported.
 func (e exported) check(t *testing.T, where, expr string) {
 	t.Helper()
 	u, err := uses(expr)
@@ -69,8 +69,8 @@ func (e exported) check(t *testing.T, where, expr string) {
 	}
 }
 
-// TestWhatIsShippedWorks runs what compose.yaml runs, with the permissions of nats.conf, has a session call each of two
-// tools, and holds the dashboard, the alert rules and the documented metrics against what is exported then.
+// TestWhatIsShippedWorks runs the programs of compose.yaml with the permissions of nats.conf, makes a session call two
+// tools, and compares the dashboard, the alert rules and the documented metrics with the exported metrics.
 func TestWhatIsShippedWorks(t *testing.T) {
 	w := newWorld(t)
 	got := w.prompt("s1", "!echo shipped > f; cat f\ncall read {\"path\":\"f\"}")
@@ -164,7 +164,7 @@ func checkRules(t *testing.T, names exported) {
 // suffix are those of a histogram's series.
 var suffix = regexp.MustCompile(`_(bucket|sum|count)$`)
 
-// checkTable holds the table of docs/operations.md against what is exported, both ways, labels included.
+// checkTable compares the table of docs/operations.md with the exported metrics and labels, in both directions.
 func checkTable(t *testing.T, names exported) {
 	t.Helper()
 	text := read(t, "../../docs/operations.md")

@@ -86,7 +86,7 @@ func permissionsFile(t *testing.T) string {
 		user("toolworker", workerGrant(t), "") + "  ]\n}\n"
 }
 
-// TestPermissions holds the users of the servers against the roles.
+// TestPermissions compares the users of the servers with the roles.
 func TestPermissions(t *testing.T) {
 	path, want := filepath.Join(deploy, "nats/permissions.conf"), permissionsFile(t)
 	if *update {

@@ -30,7 +30,8 @@ func unit(t *testing.T, program string) unitFile {
 	return u
 }
 
-// TestUnits wants units that are hardened, and, where there is systemd, that it takes them and finds little exposed.
+// TestUnits checks that the units are hardened. If systemd is installed, it also checks that systemd accepts them and
+// rates their exposure as low.
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"runner", "toolworker"} {

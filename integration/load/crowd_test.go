@@ -19,16 +19,16 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// crowdModel answers "long" after a minute, and everything else after a time.
+// crowdModel answers the prompt "long" after a minute, and every other prompt after a shorter time.
 const crowdModel = `{"scripts":[
  {"match":"^long","loop":true,"responses":[{"events":[{"type":"start"},{"type":"done","delayMs":60000}],
    "message":{"content":[{"type":"text","text":"at last"}],"stopReason":"stop"}}]},
  {"loop":true,"responses":[{"events":[{"type":"start"},{"type":"done","delayMs":%d}],
    "message":{"content":[{"type":"text","text":"done"}],"stopReason":"stop"}}]}]}`
 
-// BenchmarkCrowd prompts 5,000 sessions at once at one runner, a process of its own. It measures how long after that
-// another session's prompt waits for its first event, and the abort of a session that was at work before them; how long
-// all take, and what memory the runner's process holds at most.
+// BenchmarkCrowd sends prompts to 5,000 sessions of one runner, a separate process, at the same time. It measures how
+// long another session's prompt then waits for its first event, how long the abort of an earlier session takes, how
+// long all sessions take together, and the maximum memory of the runner's process.
 func BenchmarkCrowd(b *testing.B) {
 	for _, reply := range []time.Duration{0, 2 * time.Second} {
 		b.Run("reply="+reply.String(), func(b *testing.B) {
@@ -98,7 +98,7 @@ func crowd(b *testing.B, reply time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// nextEvent has a value when the next event of a session is stored.
+// nextEvent returns a channel that gets a value when the next event of a session is stored.
 func nextEvent(b *testing.B, c *bus.Conn, session string) <-chan struct{} {
 	b.Helper()
 	got := make(chan struct{}, 1)

@@ -15,8 +15,8 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// turnstile is a tool that records the sessions of its calls in the order in which they begin. The first one waits
-// until it is opened.
+// turnstile is a tool that records the sessions of its calls in the order in which they start. The first call waits
+// until the test opens the turnstile.
 type turnstile struct {
 	begun  chan struct{}
 	opened chan struct{}
@@ -41,8 +41,8 @@ func (s *turnstile) execute(ctx context.Context, call tools.Call) (schemas.ToolR
 	return schemas.TextResult("passed"), nil
 }
 
-// TestAThousandCallsDoNotStarveOne has one worker with one slot. A session has a thousand calls for it when another one
-// comes with a single call: that one waits behind a window of calls, and not behind the thousand.
+// TestAThousandCallsDoNotStarveOne has one worker with one slot. While a session has a thousand calls for it, another
+// session makes a single call. That call must wait behind one call window only, not behind the thousand calls.
 func TestAThousandCallsDoNotStarveOne(t *testing.T) {
 	server := system.StartServer(t, false)
 	ended := make(chan string, 2)
@@ -71,7 +71,7 @@ func TestAThousandCallsDoNotStarveOne(t *testing.T) {
 	stile.mu.Lock()
 	defer stile.mu.Unlock()
 	if at := slices.Index(stile.order, aloneSession); at != host.DefaultCallWindow || len(stile.order) != bigBatch+1 {
-		t.Errorf("of %d calls that one is at %d, want %d", len(stile.order), at, host.DefaultCallWindow)
+		t.Errorf("of %d calls, the single one is at position %d, want %d", len(stile.order), at, host.DefaultCallWindow)
 	}
 	checkLog(t, r, "greedy", bigBatch)
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The bare round trip is the least that a call through work queues takes: a message stored, delivered to a worker
-// process, and its answer stored and delivered back, by nats.go alone.
+// The bare round trip is the minimum of a call through work queues: a message is stored and delivered to a worker
+// process, and its answer is stored and delivered back, with nats.go alone.
 const (
 	streamBare      = "LOAD_BARE"
 	subjectBareCall = "bare.call"
@@ -42,7 +42,7 @@ func serveBare(ctx context.Context, conn *bus.Conn) (stop func(), err error) {
 	}
 	serving, err := consumer.Consume(func(m jetstream.Msg) {
 		if _, err := js.Publish(ctx, subjectBareDone, m.Data()); err == nil {
-			_ = m.Ack() // a lost one shows as a call too many
+			_ = m.Ack() // a lost acknowledgement shows as an additional call
 		}
 	}, jetstream.PullMaxMessages(1))
 	if err != nil {
@@ -51,7 +51,7 @@ func serveBare(ctx context.Context, conn *bus.Conn) (stop func(), err error) {
 	return serving.Stop, nil
 }
 
-// rounds is how often bare calls and those of sessions take turns, so that a drift of the machine meets both.
+// rounds is how often bare calls and those of sessions alternate, so that a drift of the machine affects both.
 const rounds = 4
 
 // measureLatency makes calls one by one: n bare ones, and n of sessions.
@@ -76,8 +76,8 @@ func measureLatency(t *testing.T, r *system.Runner, n int) {
 
 func median(sorted []time.Duration) time.Duration { return sorted[len(sorted)/2] }
 
-// callsAlone has a session call the tool many times, and returns the times from tool_execution_start to
-// tool_execution_end as its log has them, without that of the first.
+// callsAlone runs a session that calls the tool many times, and returns the times from tool_execution_start to
+// tool_execution_end in its log, without the first call.
 func callsAlone(t *testing.T, r *system.Runner, session string) (took []time.Duration) {
 	t.Helper()
 	prompt(t, r, session)

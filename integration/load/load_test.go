@@ -28,8 +28,8 @@ import (
 
 const loadWorkers = 4
 
-// TestLoad has sessions call a tool many times in one reply each. The workers begin when every session has as many
-// calls in the queue as it may, and carry none out before each of them has one.
+// TestLoad has sessions call a tool many times in one reply each. The workers start when every session has a full call
+// window in the queue, and complete no call before each worker has one.
 func TestLoad(t *testing.T) {
 	sessions, each := *loadSessions, *loadCalls / *loadSessions
 	server := system.StartServer(t, false)
@@ -62,12 +62,12 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%d workers had calls, want %d", len(spread), loadWorkers)
 	}
 	for id, n := range spread {
-		if n < workerSlots { // it had its slots full before any call ended
+		if n < workerSlots { // its slots were full before any call ended
 			t.Errorf("worker %s had %d calls", id, n)
 		}
 	}
 	if shares[0] < each/8 {
-		t.Errorf("a session had begun %d of its %d calls when half of all had", shares[0], each)
+		t.Errorf("only %d of a session's %d calls had started when half of all calls had", shares[0], each)
 	}
 	for i := range sessions {
 		checkLog(t, r, fmt.Sprintf("s%d", i), each)
@@ -75,7 +75,7 @@ func TestLoad(t *testing.T) {
 	measureLatency(t, r, *loadAlone)
 }
 
-// startRunner starts a runner that tells of ended runs.
+// startRunner starts a runner that reports ended runs.
 func startRunner(t *testing.T, url string, model driver.Model, window int, ended chan<- string) *system.Runner {
 	t.Helper()
 	return system.StartRunner(t, url, system.RunnerOptions{Model: model, Host: func(o *host.Options) {
@@ -88,10 +88,10 @@ func startRunner(t *testing.T, url string, model driver.Model, window int, ended
 	}})
 }
 
-// model answers the sessions that make their calls alone in another way than the others.
+// model makes single calls in the sessions whose names start with aloneSession, and a batch of calls in the others.
 type model struct{ batch, alone driver.Model }
 
-// aloneSession is how the names of those sessions begin.
+// aloneSession is the prefix of the names of sessions that make single calls.
 const aloneSession = "alone"
 
 func (m model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
@@ -120,7 +120,7 @@ func batch(n int) driver.Model {
 	return scripted.New(scripted.Calls("", calls...), scripted.Text("done"))
 }
 
-// announce has the tool known before there is a worker.
+// announce announces the tool before a worker serves it.
 func announce(t *testing.T, r *system.Runner) {
 	t.Helper()
 	raw, err := schemas.Marshal(schemas.ToolAnnouncement{
@@ -144,7 +144,7 @@ func prompt(t *testing.T, r *system.Runner, session string) {
 	bustest.Prompt(t, bustest.Client(t, r.Conn).Session(session), "go")
 }
 
-// inQueue is how many calls are stored that no worker has settled.
+// inQueue returns the number of stored calls that no worker has settled.
 func inQueue(t *testing.T, r *system.Runner) uint64 {
 	t.Helper()
 	stream, err := r.Conn.JetStream().Stream(t.Context(), schemas.StreamTools)
@@ -157,7 +157,7 @@ func inQueue(t *testing.T, r *system.Runner) uint64 {
 // execution is a line of the tally.
 type execution struct{ worker, session, key string }
 
-// executions are those of all workers, in the order in which they began.
+// executions returns the executions of all workers, in the order in which they started.
 func (w *workers) executions(t *testing.T) (all []execution) {
 	t.Helper()
 	file, err := os.Open(w.tally)
@@ -199,7 +199,7 @@ func spreadOver(lines []execution) map[string]int {
 	return n
 }
 
-// shareAtHalf is how many calls each session had begun when half of all had, sorted.
+// shareAtHalf returns how many calls of each session had started when half of all calls had, sorted.
 func shareAtHalf(lines []execution, sessions int) []int {
 	n := map[string]int{}
 	for i := range sessions {
@@ -211,7 +211,7 @@ func shareAtHalf(lines []execution, sessions int) []int {
 	return slices.Sorted(maps.Values(n))
 }
 
-// checkLog wants every call of a session answered once, and without an error.
+// checkLog checks that every call of a session has one result, without an error.
 func checkLog(t *testing.T, r *system.Runner, session string, calls int) {
 	t.Helper()
 	system.Verify(t, r.Store, session)

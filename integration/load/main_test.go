@@ -22,10 +22,10 @@ var (
 	loadAlone    = flag.Int("load.alone", 20, "calls one by one, for the latency of a call")
 )
 
-// The test binary is also the worker processes.
+// The test binary also runs as the worker processes.
 const configVariable = "LOOPBUS_LOAD_WORKER"
 
-// testsAtOnce is how many tests run at once.
+// testsAtOnce is how many tests run in parallel.
 const testsAtOnce = 2
 
 func TestMain(m *testing.M) {

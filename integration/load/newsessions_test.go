@@ -27,18 +27,19 @@ import (
 
 const (
 	turnsPerRun = 10
-	atOnce      = 64 // sessions
+	atOnce      = 64 // concurrent sessions
 )
 
-// script is a model that calls echo in every turn of a run but the last, run after run.
+// script is a model that calls echo in every turn of a run except the last.
 func script() string {
 	call := `{"toolCalls":[{"name":"` + system.Echo.Name + `","arguments":{"v":"x"}}]},`
 	return `{"loop":true,"responses":[` + strings.Repeat(call, turnsPerRun) + `{"text":"done"}]}`
 }
 
-// BenchmarkNewSessions measures tool turns of 64 sessions at once in two ways, in turn: with a runner and its server, a
-// toolworker and this client in three processes, a new session for every run of ten turns; and with all of them in this
-// process and 64 sessions that go on. It reports the memory of the runner's process too.
+// BenchmarkNewSessions measures tool turns of 64 concurrent sessions, alternately in two forms. In one, a runner with
+// its server, a toolworker and this client are three processes, and every run of ten turns has a new session. In the
+// other, all of them are in this process, and 64 sessions have all runs. It also reports the memory of the runner's
+// process.
 func BenchmarkNewSessions(b *testing.B) {
 	apart, together := startApart(b), startTogether(b)
 	apart.run(b, "warm")
@@ -69,7 +70,7 @@ func BenchmarkNewSessions(b *testing.B) {
 	b.ReportMetric(peak, "runner-peak-MiB")
 }
 
-// prompter sends prompts and knows from the live events when their runs have ended.
+// prompter sends prompts and learns from live events when their runs have ended.
 type prompter struct {
 	conn  *bus.Conn
 	ended sync.Map // session -> chan struct{}
@@ -107,11 +108,11 @@ func (p *prompter) run(b *testing.B, session string) {
 	select {
 	case <-c.(chan struct{}):
 	case <-time.After(system.Deadline):
-		b.Errorf("session %s: the run does not end", session)
+		b.Errorf("session %s: the run did not end", session)
 	}
 }
 
-// all has 64 sessions at once, runs one after the other in each, and returns how long that took.
+// all completes runs in 64 concurrent sessions, one after the other in each, and returns how long that took.
 func (p *prompter) all(b *testing.B, runs int, session func(i, run int) string) time.Duration {
 	var wg sync.WaitGroup
 	start := time.Now()
@@ -138,7 +139,7 @@ func startTogether(b *testing.B) *prompter {
 	return newPrompter(b, url)
 }
 
-// apart are a runner with its server, a worker and a client, each in a process of its own; the client is this one.
+// apart has a runner with its server, a worker and a client, each in a separate process; the client is in this one.
 type apart struct {
 	*prompter
 	runner, worker int // their process ids
@@ -201,7 +202,8 @@ func spawn(b *testing.B, c process.Command) *process.Process {
 
 var memoryRE = regexp.MustCompile(`(?m)^(VmHWM|VmRSS):\s*(\d+) kB$`)
 
-// memory is what the runner's process holds, now and at most, in MiB; 0 where the system does not say.
+// memory returns the current and the maximum memory of the runner's process, in MiB; 0 if the system does not report
+// it.
 func (a *apart) memory(b *testing.B) (now, peak float64) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.runner))
 	if err != nil {
@@ -218,10 +220,10 @@ func (a *apart) memory(b *testing.B) (now, peak float64) {
 	return now, peak
 }
 
-// spent is the processor time of another process; 0 where the system does not say.
+// spent returns the processor time of another process; 0 if the system does not report it.
 func spent(pid int) (t time.Duration) {
-	const tick = 10 * time.Millisecond                        // of the kernel's accounts
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // memory tells if there is none
+	const tick = 10 * time.Millisecond                        // unit of the kernel's statistics
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // memory reports a process that does not exist
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	for i := 11; i < min(13, len(fields)); i++ { // utime and stime
 		ticks, _ := strconv.ParseInt(fields[i], 10, 64)

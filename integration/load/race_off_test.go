@@ -2,5 +2,5 @@
 
 package load_test
 
-// bigBatch is how many calls the greedy session makes in one reply.
+// bigBatch is the number of calls that the greedy session makes in one reply.
 const bigBatch = 1000

@@ -2,5 +2,5 @@
 
 package load_test
 
-// bigBatch is fewer with the race detector, which makes everything ten times slower.
+// bigBatch is smaller with the race detector, which makes the test ten times slower.
 const bigBatch = 200

@@ -20,7 +20,7 @@ func once(c chan struct{}) nats.MsgHandler {
 	return func(*nats.Msg) { first.Do(func() { close(c) }) }
 }
 
-// rendezvous says that a worker has come, until it gets the word that it waits for.
+// rendezvous publishes that a worker has arrived until it receives the message that it waits for.
 func rendezvous(ctx context.Context, conn *bus.Conn, word, come, id string) error {
 	heard := make(chan struct{})
 	sub, err := conn.NATS().Subscribe(word, once(heard))
@@ -28,7 +28,7 @@ func rendezvous(ctx context.Context, conn *bus.Conn, word, come, id string) erro
 		return err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := conn.NATS().Flush(); err != nil { // or the word could be said before anybody listens
+	if err := conn.NATS().Flush(); err != nil { // so that the message cannot be sent before the subscription exists
 		return err
 	}
 	if err := conn.NATS().Publish(come, []byte(id)); err != nil {
@@ -42,7 +42,7 @@ func rendezvous(ctx context.Context, conn *bus.Conn, word, come, id string) erro
 	}
 }
 
-// listen puts what is said at a subject into c.
+// listen sends the messages of a subject to c.
 func listen(t *testing.T, conn *bus.Conn, subject string, c chan<- string) {
 	t.Helper()
 	sub, err := conn.NATS().Subscribe(subject, func(m *nats.Msg) { c <- string(m.Data) })
@@ -55,7 +55,7 @@ func listen(t *testing.T, conn *bus.Conn, subject string, c chan<- string) {
 	}
 }
 
-// say publishes a word.
+// say publishes a message.
 func say(t *testing.T, conn *bus.Conn, subject string) {
 	t.Helper()
 	if err := conn.NATS().Publish(subject, nil); err != nil {
@@ -63,7 +63,7 @@ func say(t *testing.T, conn *bus.Conn, subject string) {
 	}
 }
 
-// await takes n values.
+// await receives n values.
 func await[T any](t testing.TB, c <-chan T, n int, what string) {
 	t.Helper()
 	// A run of thousands of calls may take longer than a single step.

@@ -23,11 +23,11 @@ import (
 
 const (
 	toolTally = "tally"
-	// Subjects at which a test and its workers wait for each other.
+	// Subjects with which a test and its workers wait for each other.
 	subjectReady = "load.ready" // a worker is connected
-	subjectServe = "load.serve" // all are: serve
+	subjectServe = "load.serve" // all workers are connected and may serve
 	subjectBegun = "load.begun" // a worker has its first call
-	subjectGo    = "load.go"    // all have: carry the calls out
+	subjectGo    = "load.go"    // all workers have a call and may execute
 
 	workerSlots = 8
 )
@@ -36,11 +36,11 @@ const (
 type workerConfig struct {
 	ID    string
 	URL   string
-	Tally string // file that gets a line for each execution, of all workers in the order in which they began
-	Echo  bool   // serve echo, and nothing else
+	Tally string // file to which all workers append a line at the start of each execution
+	Echo  bool   // serve echo only
 }
 
-// serve is a worker process: it serves the tally on request, and the bare calls that its latency is compared with.
+// serve runs a worker process. It serves the tally tool on request, and the bare calls of the latency comparison.
 func serve(ctx context.Context, c workerConfig) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	conn, err := bus.Connect(ctx, bus.ConnOptions{URL: c.URL, Name: c.ID, Logger: log})
@@ -78,7 +78,7 @@ func serve(ctx context.Context, c workerConfig) error {
 	return w.Run(ctx)
 }
 
-// serveEcho serves a tool that does nothing, in as many slots as there may be sessions.
+// serveEcho serves a tool that does nothing, with a slot for each session.
 func serveEcho(ctx context.Context, c workerConfig, conn *bus.Conn, log *slog.Logger) error {
 	w, err := worker.New(worker.Options{ID: c.ID, NC: conn.NATS(), JS: conn.JetStream(), Subjects: conn.Subjects(),
 		Logger: log, Concurrency: atOnce, Tools: []tools.Tool{system.Echo}})
@@ -88,8 +88,8 @@ func serveEcho(ctx context.Context, c workerConfig, conn *bus.Conn, log *slog.Lo
 	return w.Run(ctx)
 }
 
-// tallyTool writes down that a call is executed, in one write so that lines of several processes do not mix. Its first
-// call tells the test; none ends before the test says so.
+// tallyTool appends a line for each execution, in one write, so that lines of several processes do not mix. It reports
+// its first call to the test; no call ends before the test allows it.
 func tallyTool(conn *bus.Conn, id string, file *os.File, goAhead <-chan struct{}) tools.Tool {
 	var first sync.Once
 	return tools.Tool{
@@ -113,7 +113,7 @@ func tallyTool(conn *bus.Conn, id string, file *os.File, goAhead <-chan struct{}
 	}
 }
 
-// workers are the worker processes of a test.
+// workers has the worker processes of a test.
 type workers struct {
 	tally string
 	ready chan string
@@ -149,7 +149,7 @@ func startWorkers(t *testing.T, s *system.Runner, url string, n int) *workers {
 	return w
 }
 
-// end stops a worker process in order, and shows what it said if the test has failed.
+// end stops a worker process gracefully, and logs its output if the test has failed.
 func end(t testing.TB, p *process.Process, log string) {
 	if err := p.Terminate(); err != nil {
 		t.Error(err)

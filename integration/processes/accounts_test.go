@@ -23,8 +23,8 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// TestEachRoleByAnAccountOfItsOwn has every role that can be had so do its work by an account of its own, with a real
-// runner, and a real worker, whose account the worker's is.
+// TestEachRoleByAnAccountOfItsOwn checks that each role which can have a separate account can do its work in it, with a
+// real runner and a real worker. The worker uses the account of its role.
 func TestEachRoleByAnAccountOfItsOwn(t *testing.T) {
 	t.Parallel()
 	u := accounts(t)
@@ -60,13 +60,15 @@ func TestEachRoleByAnAccountOfItsOwn(t *testing.T) {
 	if end := system.DataOf[*schemas.ToolExecutionEnd](log); len(end) != 1 || end[0].Worker != "w1" {
 		t.Errorf("the call: %+v", end)
 	}
-	w.empty(schemas.StreamTools) // it is acknowledged
+	w.empty(schemas.StreamTools) // the worker has acknowledged the call
 	if m, err := live.NextMsgWithContext(bustest.Deadline(t)); err != nil || m.Subject != "agent.live.s1.event" {
 		t.Errorf("live_viewer: %v, %v", m, err)
 	}
 	sent(t, u.session("inputs"), &schemas.Prompt{Input: schemas.Input{Text: strings.Repeat("long ", 100<<10)}})
 	w.until("s1", "the end of the run with a long input", system.Ends(2))
 
+	u.outcome("sender", "agent.cmd.s1.abort", `{}`)
+	u.outcome("approver", "agent.cmd.s1.approve", `{"call":"c1"}`) // is rejected: no such call waits for approval
 	for who, work := range map[string]func(context.Context) error{
 		"querier": func(ctx context.Context) error {
 			_, err := u.session("querier").State(ctx)
@@ -134,11 +136,11 @@ func TestEachRoleByAnAccountOfItsOwn(t *testing.T) {
 		}
 	}
 	if said := toolworker.output(); strings.Contains(said, `level=WARN`) || strings.Contains(said, `"WARN"`) {
-		t.Errorf("the worker warns:\n%s", said)
+		t.Errorf("the worker logs warnings:\n%s", said)
 	}
 }
 
-// tenants are users with accounts of their own: one for each role, but for those that go with another one.
+// tenants are users with separate accounts: one for each role, except roles that share the account of another one.
 type tenants struct {
 	t     *testing.T
 	place *place
@@ -171,7 +173,7 @@ func accounts(t *testing.T) *tenants {
 	return &tenants{t: t, place: p, conns: map[string]*bus.Conn{}}
 }
 
-// world is the account of the streams, with the consumer of the worker's queue.
+// world returns the account of the streams, with the consumer of the worker's queue.
 func (u *tenants) world() *world {
 	u.t.Helper()
 	w := &world{t: u.t, url: u.place.url, conn: u.conn("admin")}
@@ -187,7 +189,7 @@ func (u *tenants) world() *world {
 	return w
 }
 
-// conn is the connection of a user.
+// conn returns the connection of a user.
 func (u *tenants) conn(user string) *bus.Conn {
 	u.t.Helper()
 	if u.conns[user] == nil {
@@ -197,10 +199,34 @@ func (u *tenants) conn(user string) *bus.Conn {
 	return u.conns[user]
 }
 
-// session is s1, as a user has it.
+// session returns session s1 on the connection of a user.
 func (u *tenants) session(user string) *client.Session {
 	u.t.Helper()
 	return bustest.Client(u.t, u.conn(user)).Session("s1")
+}
+
+// outcome sends a command as a user and waits for the outcome in an inbox of the user's own account.
+func (u *tenants) outcome(user, subject, body string) {
+	u.t.Helper()
+	nc := u.conn(user).NATS()
+	inbox := nc.NewRespInbox()
+	sub, err := nc.SubscribeSync(inbox)
+	if err == nil {
+		err = nc.FlushTimeout(system.Deadline)
+	}
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	m := nats.NewMsg(subject)
+	m.Data = []byte(body)
+	m.Header = nats.Header{schemas.HeaderReply: {schemas.ReplyOutcome}, schemas.HeaderReplyTo: {inbox}}
+	if _, err := u.conn(user).JetStream().PublishMsg(bustest.Deadline(u.t), m); err != nil {
+		u.t.Fatal(err)
+	}
+	told, err := sub.NextMsgWithContext(bustest.Deadline(u.t))
+	if err != nil || !strings.Contains(string(told.Data), "command") {
+		u.t.Errorf("%s: the outcome: %v, %v", user, told, err)
+	}
 }
 
 func sent(t *testing.T, s *client.Session, data schemas.CommandData) {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// authority issues certificates for a test, and has its own and a client's as PEM files.
+// authority issues certificates for a test. It has its own and a client's certificate as PEM files.
 type authority struct {
 	t              *testing.T
 	cert           *x509.Certificate
@@ -42,7 +42,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// server is the TLS of a server that wants certificates of its clients.
+// server returns the TLS configuration of a server that requires client certificates.
 func (a *authority) server() *tls.Config {
 	key := a.newKey()
 	der := a.sign(&x509.Certificate{SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "server"},

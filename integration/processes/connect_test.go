@@ -23,14 +23,14 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
-// Users of the servers. The password of the admin is not looked for: the admin is the test.
+// Users of the servers. The tests do not look for the password of the admin, which only the test itself uses.
 const (
 	secretPassword = "pa55word-of-u"
 	secretToken    = "t0ken-of-the-server"
 	adminPassword  = "admin"
 )
 
-// place is a server that programs connect to, and how.
+// place is a server, and the way in which programs connect to it.
 type place struct {
 	t     *testing.T
 	url   string // where the programs connect
@@ -38,7 +38,7 @@ type place struct {
 	watch string   // where the test connects; "" is url
 	flags []string // of every program
 	env   []string
-	// secrets must not be seen anywhere.
+	// secrets must not appear in outputs, logs or messages.
 	secrets []string
 }
 
@@ -46,7 +46,7 @@ func users() []*server.User {
 	return []*server.User{{Username: "u", Password: secretPassword}, {Username: "admin", Password: adminPassword}}
 }
 
-// withTLS is a server that wants a client's certificate, and a password or an nkey besides.
+// withTLS returns a server that requires a client certificate and a password or an nkey.
 func withTLS(t *testing.T, nkey bool) *place {
 	a := newAuthority(t)
 	o := &server.Options{JetStream: true, Users: users(), TLS: true, TLSVerify: true, TLSConfig: a.server(),
@@ -75,7 +75,7 @@ func withTLS(t *testing.T, nkey bool) *place {
 	return p
 }
 
-// withToken is a server whose token stands in the environment, or in the URL.
+// withToken returns a server whose token is in the environment, or in the URL.
 func withToken(t *testing.T, inURL bool) *place {
 	s := bustest.NATS(t, &server.Options{JetStream: true, Authorization: secretToken})
 	p := &place{t: t, url: s.ClientURL(), admin: []nats.Option{nats.Token(secretToken)}, secrets: []string{secretToken}}
@@ -87,8 +87,8 @@ func withToken(t *testing.T, inURL bool) *place {
 	return p
 }
 
-// withContext is a leaf node without JetStream before a server with TLS, whose streams are in a domain. A context has
-// everything: TLS of the first byte, user and password, and the domain as such or as an API prefix.
+// withContext returns a leaf node without JetStream in front of a server with TLS, whose streams are in a domain. A
+// NATS context has all settings: TLS from the first byte, user and password, and the domain or its API prefix.
 func withContext(t *testing.T, member string) *place {
 	hub := &server.Options{JetStream: true, JetStreamDomain: "hub", Users: users(), ServerName: "hub"}
 	hub.LeafNode.Host, hub.LeafNode.Port = "127.0.0.1", server.RANDOM_PORT
@@ -118,7 +118,7 @@ func (p *place) file(name, content string) string {
 	return path
 }
 
-// command is a program with the flags of the place.
+// command returns the command of a program with the flags of the place.
 func (p *place) command(program string, args ...string) process.Command {
 	p.t.Helper()
 	bin, err := commands()
@@ -130,7 +130,7 @@ func (p *place) command(program string, args ...string) process.Command {
 		Env: append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir, "GORACE=atexit_sleep_ms=0"}, p.env...)}
 }
 
-// run runs a program to its end and returns what it prints.
+// run runs a program to its end and returns its output.
 func (p *place) run(program string, args ...string) (string, error) {
 	p.t.Helper()
 	c := p.command(program, args...)
@@ -143,17 +143,17 @@ func (p *place) run(program string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// silent wants no secret in a text.
+// silent checks that a text has no secret.
 func (p *place) silent(where, text string) {
 	p.t.Helper()
 	for _, secret := range p.secrets {
 		if strings.Contains(text, secret) {
-			p.t.Errorf("%s: a secret in:\n%s", where, text)
+			p.t.Errorf("%s: secret found in:\n%s", where, text)
 		}
 	}
 }
 
-// watchMessages wants no secret in any message until the test ends, and returns how many there were.
+// watchMessages checks until the test ends that no message has a secret. The function it returns counts the messages.
 func (p *place) watchMessages() (count func() int) {
 	p.t.Helper()
 	where := p.watch
@@ -187,8 +187,8 @@ func (p *place) watchMessages() (count func() int) {
 	}
 }
 
-// TestConnecting has a runner, a toolworker, a client and replay reach a server in each way there is, and wants none
-// of the secrets in what they print, log or send.
+// TestConnecting connects a runner, a toolworker, a client and replay to a server in each supported way, and checks
+// that none of the secrets is in their output, logs or messages.
 func TestConnecting(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]func(*testing.T) *place{
@@ -230,13 +230,13 @@ func TestConnecting(t *testing.T) {
 			p.silent("the runner's log", r.output())
 			p.silent("the worker's log", worker.output())
 			if n := messages(); n < 50 {
-				t.Errorf("%d messages were seen", n)
+				t.Errorf("saw only %d messages", n)
 			}
 		})
 	}
 }
 
-// TestNotConnecting has every program refused, and say why without the secret.
+// TestNotConnecting checks that every program that a server refuses reports why, without the secret.
 func TestNotConnecting(t *testing.T) {
 	t.Parallel()
 	const wrong = "wr0ng-secret"
@@ -257,7 +257,7 @@ func TestNotConnecting(t *testing.T) {
 		for program, args := range map[string][]string{"runner": {"serve"}, "toolworker": nil, "replay": {"list"}} {
 			out, err := p.run(program, args...)
 			if err == nil || len(bytes.TrimSpace([]byte(out))) == 0 {
-				t.Errorf("%s: %s: %v, and says %q", name, program, err, out)
+				t.Errorf("%s: %s: %v, output %q", name, program, err, out)
 			}
 		}
 	}

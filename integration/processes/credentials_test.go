@@ -14,7 +14,7 @@ import (
 	"github.com/loopbus/loopbus/bus/bustest"
 )
 
-// account is what signs the users of a server in operator mode.
+// account signs the users of a server in operator mode.
 type account struct {
 	t   *testing.T
 	key nkeys.KeyPair
@@ -32,7 +32,7 @@ func keyOf(t *testing.T, create func() (nkeys.KeyPair, error)) (key nkeys.KeyPai
 	return key, public
 }
 
-// newAccount makes an account with what it may store, signed by the operator, where the server looks for it.
+// newAccount creates an account with storage limits, signed by the operator, in the directory of the server's resolver.
 func newAccount(t *testing.T, operator nkeys.KeyPair, resolver server.AccountResolver, may jwt.JetStreamLimits,
 ) (*account, string) {
 	t.Helper()
@@ -49,7 +49,7 @@ func newAccount(t *testing.T, operator nkeys.KeyPair, resolver server.AccountRes
 	return &account{t, key}, name
 }
 
-// user makes a user and returns the content of its .creds file, and its seed.
+// user creates a user and returns the content of its .creds file, and its seed.
 func (a *account) user() (creds, seed string) {
 	a.t.Helper()
 	key, name := keyOf(a.t, nkeys.CreateUser)
@@ -68,7 +68,7 @@ func (a *account) user() (creds, seed string) {
 	return string(file), string(raw)
 }
 
-// withCreds is a server that trusts an operator: its users have .creds files, named by a flag, or by a context.
+// withCreds returns a server that trusts an operator. Its users have .creds files, named by a flag or by a context.
 func withCreds(t *testing.T, inContext bool) *place {
 	t.Helper()
 	operator, operatorName := keyOf(t, nkeys.CreateOperator)

@@ -1,11 +1,10 @@
-// Package processes runs the commands of the project as processes of their own and does to them what happens to
-// processes: they are killed at chosen points of a run, suspended, stopped, started again, and left at rest in
-// great numbers.
+// Package processes runs the commands of the project as separate processes. Its tests kill them at chosen points of a
+// run, suspend, stop and restart them, and let great numbers of sessions come to rest.
 //
-// Where a process dies is chosen by what it sends: it is connected through a gateway (package
-// integration/internal/wire) that sees every message, and is killed right before one reaches the server, or right after
-// the server has answered it. So there are no fault points in the commands. Package crashpoints tries every point there
-// is, in one process; here is one test, or a few, for each kind of point, with nothing simulated.
+// A process is connected through a gateway (package integration/internal/wire) that reads every message. A test kills
+// the process right before a chosen message reaches the server, or right after the server has answered it. So the
+// commands need no fault points. Package crashpoints tries every point, in one process; this package has one test, or a
+// few, for each kind of point, with real processes.
 //
 // TestAtRest is also a measurement:
 //

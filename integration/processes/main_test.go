@@ -13,15 +13,15 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
-// The test binary is also the NATS server that is killed: where these are set, the address it listens on and its
-// directory.
+// The test binary also runs as the NATS server that tests kill. These variables are set then: the address on which it
+// listens, and its directory.
 const (
 	listenVariable = "LOOPBUS_PROCESSES_LISTEN"
 	storeVariable  = "LOOPBUS_PROCESSES_STORE"
 )
 
-// atOnce is how many tests run at once. They wait for processes most of the time.
-const atOnce = 8
+// atOnce is how many tests run in parallel. They wait for processes most of the time.
+const atOnce = 16
 
 func TestMain(m *testing.M) {
 	listen := os.Getenv(listenVariable)
@@ -34,10 +34,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// commands makes the commands of the project, once for all tests, and returns the directory they are in.
+// commands builds the commands of the project, once for all tests, and returns their directory.
 var commands = system.Programs("cmd/runner", "cmd/toolworker", "cmd/replay")
 
-// serveNATS is a NATS server until SIGTERM.
+// serveNATS runs a NATS server until SIGTERM.
 func serveNATS(listen, store string) error {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)

@@ -15,16 +15,16 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// tried is a command of the table of what commands need, as somebody runs it who has these roles.
+// tried is a command of the table of roles that commands need, run by a user with these roles.
 type tried struct {
 	program string
 	args    []string
 	roles   []permissions.Name
 	want    string
-	alone   bool // tried with all of its roles and nothing beside it, and not without one of their subjects
+	alone   bool // run only with all of its roles and alone, not also without one of their subjects
 }
 
-// rowsOf are the commands of a table's rows, but for those that serve.
+// rowsOf returns the commands of a table's rows, except those that serve.
 func rowsOf(t *testing.T) (all []tried) {
 	t.Helper()
 	for _, c := range permissions.Commands() {
@@ -56,18 +56,19 @@ func rowsOf(t *testing.T) (all []tried) {
 			add("replay", "list", "s1")
 			add("replay", "tree s1", "s1")
 			add("replay", "diff s1 s1", "the same")
-			all[len(all)-1].alone = true // s1 goes on between its two readings while others run
+			all[len(all)-1].alone = true // other commands would extend s1 between its two reads
 			add("replay", "verify", "0 bad")
 			add("replay", "export --all", "agent_end")
 		default:
-			t.Fatalf("the table has a row that is not tried: %s", c.Name)
+			t.Fatalf("no test runs the command of the table's row %s", c.Name)
 		}
 	}
 	return all
 }
 
-// TestCommandsKeepToTheirRoles has every command work with the permissions of its roles alone, and runners and workers
-// with theirs. Without one of them, a command says which; a permission that no command misses is one too many.
+// TestCommandsKeepToTheirRoles checks that every command works with only the permissions of its roles, and so do
+// runners and workers. Without one of the permissions, a command must report which one is missing. A permission that
+// no command needs fails the test, too.
 func TestCommandsKeepToTheirRoles(t *testing.T) {
 	t.Parallel()
 	rows := rowsOf(t)
@@ -98,7 +99,7 @@ func TestCommandsKeepToTheirRoles(t *testing.T) {
 			t.Errorf("%s %v as %v: %v in:\n%s", c.program, c.args, c.roles, err, out)
 		}
 	}
-	works(t, 0) // makes the session
+	works(t, 0) // creates the session
 	t.Run("with", func(t *testing.T) {
 		for i, c := range rows {
 			if i > 0 && !c.alone {
@@ -112,7 +113,7 @@ func TestCommandsKeepToTheirRoles(t *testing.T) {
 		}
 	}
 	if strings.Contains(strings.ToLower(r.output()), "permissions violation") {
-		t.Errorf("the runner tried what it may not:\n%s", r.output())
+		t.Errorf("the runner lacks a permission:\n%s", r.output())
 	}
 	if t.Failed() {
 		return
@@ -126,7 +127,7 @@ func TestCommandsKeepToTheirRoles(t *testing.T) {
 				if slices.ContainsFunc([]string{".cmd.", "AGENT_UPD", ".DELETE."}, func(part string) bool {
 					return strings.Contains(subject, part)
 				}) {
-					continue // other kinds of commands, replies that are joined in the middle, and what is done in passing
+					continue // no command fails without these: other kinds of commands, joined replies, best-effort deletions
 				}
 				t.Run(subject, func(t *testing.T) { t.Parallel(); p.missing(t, rows, role.Name, subject) })
 			}
@@ -134,8 +135,7 @@ func TestCommandsKeepToTheirRoles(t *testing.T) {
 	})
 }
 
-// missing runs the commands that need a role, without one of its subjects, until one does not work. That one has to say
-// why.
+// missing runs the commands that need a role, without one of its subjects, until one fails. That one has to report why.
 func (p *place) missing(t *testing.T, rows []tried, role permissions.Name, subject string) {
 	for i, c := range rows {
 		n := slices.Index(subjectsOf(t, c.roles...), subject)
@@ -151,17 +151,17 @@ func (p *place) missing(t *testing.T, rows []tried, role permissions.Name, subje
 		fixed, _, _ := strings.Cut(subject, ".*")
 		if !strings.Contains(out, strings.TrimSuffix(fixed, ".>")) ||
 			!strings.Contains(strings.ToLower(out), "permissions violation") {
-			t.Errorf("%s %v says:\n%s", c.program, c.args, out)
+			t.Errorf("%s %v does not report the missing permission:\n%s", c.program, c.args, out)
 		}
 		return
 	}
-	t.Errorf("no command of the role %s needs it", role)
+	t.Errorf("no command with the role %s needs the subject", role)
 }
 
-// userOf is the user of a command who lacks the nth subject of its roles.
+// userOf returns the user of a command that lacks the nth subject of its roles.
 func userOf(i, n int) string { return fmt.Sprintf("u%d-%d", i, n+1) }
 
-// subjectsOf are the subjects that roles may publish.
+// subjectsOf returns the subjects that roles may publish.
 func subjectsOf(t *testing.T, roles ...permissions.Name) []string {
 	t.Helper()
 	g, err := permissions.User{Name: "u", Roles: roles, Session: "s1"}.Grant(schemas.Subjects{})
@@ -171,7 +171,7 @@ func subjectsOf(t *testing.T, roles ...permissions.Name) []string {
 	return g.Publish
 }
 
-// configured starts a server with users, some of whom lack a subject, as a place where one of them connects.
+// configured starts a server with users, some of which lack a subject, and returns the place of one of them.
 func configured(t *testing.T, users []permissions.User, missing map[string]string) *place {
 	t.Helper()
 	text, err := permissions.Users(schemas.Subjects{}, nil, users)
@@ -192,7 +192,7 @@ func configured(t *testing.T, users []permissions.User, missing map[string]strin
 	return p
 }
 
-// as has programs connect as a user.
+// as returns the place with programs that connect as a user.
 func (p *place) as(user string) {
 	p.flags = []string{"--nats", strings.Replace(p.url, "//", "//"+user+":"+user+"@", 1),
 		"--inbox-prefix", "_INBOX_" + user}

@@ -21,10 +21,10 @@ type command struct {
 	*process.Process
 	w    *world
 	name string
-	log  string // file with what it prints
+	log  string // file with its output
 }
 
-// start runs a command of the project. With a tap it is connected through a gateway. It is killed when the test ends.
+// start starts a command of the project, connected through a gateway if tap is set, and kills it when the test ends.
 func (w *world) start(name, program string, tap *tap, args ...string) *command {
 	w.t.Helper()
 	bin, err := commands()
@@ -39,14 +39,14 @@ func (w *world) start(name, program string, tap *tap, args ...string) *command {
 		}
 		w.t.Cleanup(gateway.Close)
 		url = gateway.URL()
-		tap.mu.Lock() // it sees nothing before it knows the process
+		tap.mu.Lock() // the tap handles no message before it has the process
 		defer tap.mu.Unlock()
 	}
 	dir := w.t.TempDir()
 	c := w.run(process.Command{
 		Name: name, Path: filepath.Join(bin, program), Args: append([]string{"--nats", url, "--id", name}, args...), Dir: dir,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir, "GORACE=atexit_sleep_ms=0"},
-		// race-built, it would sleep at its exit
+		// with the race detector it would sleep at its exit
 	})
 	if tap != nil {
 		tap.process = c
@@ -73,8 +73,8 @@ func (w *world) run(what process.Command) *command {
 	return c
 }
 
-// runner starts a runner that plays a script, with a takeover as short as it may be unless args say otherwise, and
-// returns once it reads its share of the inbox.
+// runner starts a runner with a scripted model, and returns once it reads its share of the inbox. Its takeover time is
+// the shortest allowed, unless args set it.
 func (w *world) runner(id string, plays interface{ file() any }, tap *tap, args ...string) *command {
 	w.t.Helper()
 	file := filepath.Join(w.t.TempDir(), "script.json")
@@ -88,7 +88,7 @@ func (w *world) runner(id string, plays interface{ file() any }, tap *tap, args 
 	return c
 }
 
-// served are the tools of the workers.
+// served are the tools that the workers serve.
 var served = []string{"bash", "read", "write"}
 
 // toolworker starts a worker that serves bash, read and write, and returns once they are announced.
@@ -116,10 +116,10 @@ func (c *command) output() string {
 	return string(data)
 }
 
-// entry is a line of a log in JSON.
+// entry is a log line in JSON.
 type entry map[string]any
 
-// logged returns the lines of a runner's log for which is holds.
+// logged returns the lines of a runner's log for which is returns true.
 func (c *command) logged(is func(entry) bool) (all []entry) {
 	for line := range strings.Lines(c.output()) {
 		var e entry
@@ -130,17 +130,17 @@ func (c *command) logged(is func(entry) bool) (all []entry) {
 	return all
 }
 
-// says holds for the lines with a message.
+// says returns a function that reports whether a line has this message.
 func says(message string) func(entry) bool { return func(e entry) bool { return e["msg"] == message } }
 
-// page returns what a runner answers over HTTP, and the status; 0 if nobody does.
+// page returns the body and the status of a runner's HTTP answer; status 0 if there is no answer.
 func (c *command) page(path string) (int, string) {
 	c.w.t.Helper()
 	var where []entry
 	system.Eventually(c.w.t, c.name+" listens", func() bool {
 		select {
 		case <-c.Done():
-			c.w.t.Fatalf("%s ended", c.name)
+			c.w.t.Fatalf("%s has ended", c.name)
 		default:
 		}
 		where = c.logged(says("health and metrics"))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/integration/internal/system"
@@ -34,18 +35,18 @@ var (
 
 const (
 	cacheAge = 500 * time.Millisecond
-	warmUp   = 500  // sessions before the first look
-	woken    = 200  // of the sessions at rest
-	indexed  = 1024 // bytes that the index of sessions may keep of each: it needs about 700, a session in memory 15,000
-	// maxInHand bounds the goroutines at work at once, so that the warm-up has had as many as there ever are: the runtime
-	// keeps what it needs for each, half a kilobyte, for the next.
+	warmUp   = 500  // sessions before the first measurement
+	woken    = 200  // number of sessions at rest that the test wakes
+	indexed  = 1024 // bytes per session in the index of sessions: it needs about 700; a session in memory needs 15,000
+	// maxInHand bounds the number of concurrent goroutines, so that the warm-up reaches the maximum: the runtime never
+	// frees the half kilobyte that it needs for each.
 	maxInHand = 128
 )
 
-// opened counts the logs that a runner holds open, and the events that it reads from them.
+// opened counts the open logs of a runner, and the events that it reads from them.
 type opened struct{ logs, read atomic.Int64 }
 
-// countedLog is a log of theirs.
+// countedLog is a log that opened counts.
 type countedLog struct {
 	host.SessionLog
 	o     *opened
@@ -79,12 +80,12 @@ func (l *countedLog) Close() {
 	l.SessionLog.Close()
 }
 
-// definitions is a toolbox of one tool, which nobody serves.
+// definitions is a toolbox with one tool, which no worker serves.
 type definitions []schemas.ToolDefinition
 
 func (d definitions) Definitions(context.Context) ([]schemas.ToolDefinition, error) { return d, nil }
 
-// resting is a runner in this process, and nothing else that would matter: its server is a process of its own.
+// resting is a runner in this process. Its server is a separate process, so that measurements show the runner only.
 type resting struct {
 	*world
 	runner *system.Runner
@@ -112,7 +113,7 @@ func newResting(t *testing.T) *resting {
 	return r
 }
 
-// bring starts n sessions and returns when all are at rest: every other one waits for a tool, the rest are idle.
+// bring starts n sessions and returns when all are at rest: every second one waits for a tool, the others are idle.
 func (r *resting) bring(prefix string, n int) {
 	r.t.Helper()
 	calls := r.stored(schemas.StreamTools)
@@ -138,7 +139,7 @@ func (r *resting) bring(prefix string, n int) {
 	}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for left := uint64(1); left > 0; { // for as long as it takes
+	for left := uint64(1); left > 0; { // the timeout of go test bounds this loop
 		<-tick.C
 		s, err := r.conn.JetStream().Stream(r.t.Context(), schemas.StreamCommands)
 		if err != nil {
@@ -151,17 +152,17 @@ func (r *resting) bring(prefix string, n int) {
 	}
 }
 
-// forget has everything in memory reach its age and then makes room.
+// forget waits until all sessions in memory have reached their maximum age, and then evicts them.
 func (r *resting) forget(prefix string) {
 	r.t.Helper()
 	<-time.After(cacheAge)
 	r.bring(prefix, 2)
 	if n := r.opened.logs.Load(); n > 2 {
-		r.t.Errorf("%d sessions are held after they have reached their age", n)
+		r.t.Errorf("%d sessions are in memory after their maximum age", n)
 	}
 }
 
-// use is what a process uses at rest.
+// use is the resource usage of a process at rest.
 type use struct {
 	goroutines int
 	heap       uint64  // bytes
@@ -170,8 +171,8 @@ type use struct {
 
 func measure() use {
 	runtime.GC()
-	runtime.GC()              // what pools kept
-	<-time.After(time.Second) // the collector has work left
+	runtime.GC()              // frees the contents of pools
+	<-time.After(time.Second) // for the collector to finish
 	u := use{goroutines: runtime.NumGoroutine(), heap: heap()}
 	before := system.Spent()
 	<-time.After(*atRestBy)
@@ -179,15 +180,15 @@ func measure() use {
 	return u
 }
 
-// heap returns the bytes of objects, those that nobody refers to any more included.
+// heap returns the bytes of all objects on the heap, unreachable ones included.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-// wantHeap wants the heap to fall to so many bytes. What runs at the moment of a reading, and what it has thrown away,
-// is in that reading; what stays in memory is in every one.
+// wantHeap checks that one of several measurements of the heap is at most this many bytes. A single measurement has
+// garbage and objects of running goroutines; a leak is in all of them.
 func wantHeap(t *testing.T, most uint64) {
 	t.Helper()
 	var least uint64 = math.MaxUint64
@@ -203,9 +204,12 @@ func wantHeap(t *testing.T, most uint64) {
 	}
 }
 
-// TestAtRest brings many sessions to rest, half of them waiting for a tool, and holds what that costs a runner against
-// what it costs to have none. Then it wakes some of them. It is not parallel.
+// TestAtRest brings many sessions to rest, half of them waiting for a tool, and compares the resource usage of the
+// runner with its usage without sessions. Then it wakes some of them.
 func TestAtRest(t *testing.T) {
+	if !bustest.Alone(t) {
+		return
+	}
 	r := newResting(t)
 	r.bring("warm", warmUp)
 	r.forget("before")
@@ -226,7 +230,7 @@ func TestAtRest(t *testing.T) {
 	}
 	wantHeap(t, before.heap+1<<20+indexed*uint64(*atRest))
 	if after.cpu > before.cpu+0.1 {
-		t.Errorf("%.0f %% of a processor more", 100*(after.cpu-before.cpu))
+		t.Errorf("%.0f %% more of a processor", 100*(after.cpu-before.cpu))
 	}
 	r.wake("s", *atRest)
 }
@@ -235,7 +239,7 @@ func mib(bytes uint64) float64 { return float64(bytes) / (1 << 20) }
 
 func nameOf(prefix string, i int) string { return fmt.Sprintf("%s%d", prefix, i) }
 
-// wantSettled wants no message of the inbox to be in anybody's hand.
+// wantSettled checks that no message of the inbox is in flight or undelivered.
 func (r *resting) wantSettled() {
 	r.t.Helper()
 	if n := r.runner.Inbox.InFlight(); n > 0 {
@@ -253,8 +257,8 @@ func (r *resting) wantSettled() {
 	}
 }
 
-// wake sends something to some of the sessions, one after the other: to those that wait what they wait for, to the
-// others a prompt. It wants each to go on, from its snapshot.
+// wake wakes some of the sessions, one after the other: with the result if the session waits for a tool, else with a
+// prompt. It checks that each continues from its snapshot.
 func (r *resting) wake(prefix string, n int) {
 	r.t.Helper()
 	read := r.opened.read.Load()
@@ -268,7 +272,7 @@ func (r *resting) wake(prefix string, n int) {
 	}
 	r.t.Logf("from a message to the session's next event: median %s, 99 %% within %s", at(0.5), at(0.99))
 	if n := r.opened.read.Load() - read; n > 0 {
-		r.t.Errorf("%d events were read that the snapshots hold", n)
+		r.t.Errorf("%d events were read although the snapshots have them", n)
 	}
 }
 
@@ -290,12 +294,12 @@ func (r *resting) wakeOne(session string, waits bool) time.Duration {
 	since := time.Now()
 	r.publish(session, kind, "", payload)
 	if _, err := live.NextMsg(system.Deadline); err != nil {
-		r.t.Fatalf("session %s does not go on: %v", session, err)
+		r.t.Fatalf("session %s does not continue: %v", session, err)
 	}
 	return time.Since(since)
 }
 
-// answer is the result that a session waits for.
+// answer returns the result that a session waits for.
 func (r *resting) answer(session string) string {
 	r.t.Helper()
 	for _, e := range system.LogOf(r.t, r.store, session) {
@@ -309,6 +313,6 @@ func (r *resting) answer(session string) string {
 			return string(raw)
 		}
 	}
-	r.t.Fatalf("session %s waits for nothing", session)
+	r.t.Fatalf("session %s does not wait for a result", session)
 	return ""
 }

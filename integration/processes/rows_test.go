@@ -13,13 +13,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// outcome is what a log says of its one run.
+// outcome is the outcome of the one run of a log.
 type outcome struct {
 	Reasons     []schemas.TerminationReason
 	Replies     []string
 	Results     []string // in the order of the calls
-	Resumed     []string // why
-	Interrupted int      // replies
+	Resumed     []string // reasons
+	Interrupted int      // number of interrupted replies
 }
 
 func outcomeOf(log []schemas.Event) outcome {
@@ -38,16 +38,16 @@ func outcomeOf(log []schemas.Event) outcome {
 	return o
 }
 
-// twoCalls is a run of one turn with two calls and one without.
+// twoCalls is a run with a turn of two calls and a turn without calls.
 var twoCalls = responses{calls(bash(note("a")+"; echo A"), bash(held("b")+"; echo B")), text("done")}
 
 // A row is a point at which a runner is killed.
 type row struct {
 	point
 	name  string
-	held  bool      // the second call does not end before the runner is dead
-	plays responses // what the first runner plays, if not what the second does
-	want  []string  // what the second says was interrupted, one of these; nil is nothing
+	held  bool      // the second call ends only after the runner was killed
+	plays responses // model replies of the first runner, if different from those of the second
+	want  []string  // allowed reasons in the second runner's run_resumed; nil if it must write none
 }
 
 const (
@@ -60,8 +60,8 @@ const (
 	beforeCalls    = "before all tool calls were dispatched"
 )
 
-// Which events share a commit depends on how fast the server answers. So a row has all that may have been interrupted
-// where its runner died.
+// Which events share a commit depends on how fast the server answers. So a row lists all reasons that are correct if
+// its runner dies at this point.
 var rows = []row{
 	{name: "before the command is in the log", point: point{what: schemas.EventCommandAccepted, n: 1}},
 	{name: "when the command is in the log and nobody knows",
@@ -90,8 +90,8 @@ var rows = []row{
 		point: point{what: schemas.EventAgentEnd, n: 1, after: true}},
 }
 
-// TestEveryRow kills a runner at every point of the table of what is done when something dies, and has another one go
-// on.
+// TestEveryRow kills a runner at every point of the documented table of crashes, and checks how another runner
+// continues.
 func TestEveryRow(t *testing.T) {
 	t.Parallel()
 	for _, r := range rows {
@@ -141,7 +141,7 @@ func TestEveryRow(t *testing.T) {
 	}
 }
 
-// await waits until a tap has struck.
+// await waits until a tap has done its action.
 func (w *world) await(at *tap) {
 	w.t.Helper()
 	ctx, cancel := w.deadline()
@@ -149,12 +149,12 @@ func (w *world) await(at *tap) {
 	select {
 	case <-at.struck:
 	case <-ctx.Done():
-		w.t.Fatalf("the process never came to the point %s", at.at)
+		w.t.Fatalf("the process did not reach the point %s", at.at)
 	}
 }
 
-// wantExplained wants everything up to a moment to be of one runner and the rest of another, and each run_resumed to
-// say from where, and which reply it has closed.
+// wantExplained checks that one runner wrote the first events and another one the rest, and that each run_resumed names
+// the last event before it and the reply that was closed.
 func wantExplained(t *testing.T, log []schemas.Event, first, second string) {
 	t.Helper()
 	var last uint64 // of the first runner
@@ -163,12 +163,12 @@ func wantExplained(t *testing.T, log []schemas.Event, first, second string) {
 		switch e.Source {
 		case source(first):
 			if last+1 != e.Seq {
-				t.Errorf("event %d is of %s again", e.Seq, first)
+				t.Errorf("event %d is by the first runner %s again", e.Seq, first)
 			}
 			last = e.Seq
 		case source(second):
 		default:
-			t.Errorf("event %d is of %s", e.Seq, e.Source)
+			t.Errorf("event %d is by %s", e.Seq, e.Source)
 		}
 		switch d := e.Data.(type) {
 		case *schemas.MessageEnd:
@@ -177,7 +177,7 @@ func wantExplained(t *testing.T, log []schemas.Event, first, second string) {
 			}
 		case *schemas.RunResumed:
 			if d.From != last || d.MessageID != closed {
-				t.Errorf("event %d says from %d, reply %q, want from %d, reply %q", e.Seq, d.From, d.MessageID, last, closed)
+				t.Errorf("event %d has from %d and reply %q, want from %d and reply %q", e.Seq, d.From, d.MessageID, last, closed)
 			}
 		}
 	}

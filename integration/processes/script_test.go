@@ -7,12 +7,12 @@ import (
 	"fmt"
 )
 
-// responses are what the model says, one after the other, as the files of package scripted have it.
+// responses are the replies of the model, in order, in the file format of package scripted.
 type responses []any
 
 func (r responses) file() any { return r }
 
-// script is what it says by the text of the last user message.
+// script maps the text of the last user message to the replies of the model.
 type script map[string]responses
 
 func (s script) file() any {
@@ -35,7 +35,7 @@ type object = map[string]any
 
 func text(s string) any { return object{"text": s} }
 
-// calls is a reply with calls of tools.
+// calls returns a reply with calls of tools.
 func calls(all ...any) any { return object{"toolCalls": all} }
 
 func bash(command string) any {
@@ -48,13 +48,13 @@ func write(path, content string) any {
 
 func read(path string) any { return object{"name": "read", "arguments": object{"path": path}} }
 
-// stuck is a reply that begins and then takes longer than any test.
+// stuck is a reply that starts and then streams longer than any test lasts.
 var stuck = slow(600_000)
 
-// slow is a reply that begins, pauses, and then says what it has to.
+// slow returns a reply that starts, pauses, and then has its text.
 func slow(ms int) any { return slowly(ms, object{"type": "text", "text": "slow"}) }
 
-// slowCall is a reply that begins, pauses, and then calls bash.
+// slowCall returns a reply that starts, pauses, and then calls bash.
 func slowCall(ms int, command string) any {
 	call := object{"type": "toolCall", "id": "call", "name": "bash", "arguments": object{"command": command}}
 	return slowly(ms, object{"type": "text", "text": "slow"}, call)
@@ -70,8 +70,8 @@ func slowly(ms int, content ...any) any {
 	}
 }
 
-// note is a command that leaves a line in the file count, which says how often it was run.
+// note returns a command that appends a line to the file count, so that the test can count its executions.
 func note(line string) string { return fmt.Sprintf("echo %s >> count", line) }
 
-// held is a note that then waits for the file go.
+// held returns a note that then waits for the file go.
 func held(line string) string { return note(line) + "; until [ -e go ]; do sleep 0.02; done" }

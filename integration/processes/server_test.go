@@ -15,7 +15,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// natsServer is a NATS server as a process, which can be killed and started again where it was.
+// natsServer is a NATS server process that a test can kill and start again with the same address and directory.
 type natsServer struct {
 	listen, store string
 	running       *command
@@ -47,15 +47,15 @@ func (s *natsServer) start(t *testing.T) {
 	})
 }
 
-// TestTheServerIsKilled kills the only NATS server in the middle of a run and starts it again. The run goes on by
-// itself.
+// TestTheServerIsKilled kills the only NATS server in the middle of a run and starts it again. The run continues
+// without help.
 func TestTheServerIsKilled(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
 		at   point
-		// A call may be on its way to a worker when the server dies, or a worker's heartbeat to the server: then nobody
-		// can know what became of it.
+		// A call may be in flight to a worker when the server dies, or a worker's heartbeat to the server: then the outcome
+		// of the call is unknown.
 		unknown bool
 	}{
 		{name: "before an event reaches it", at: point{what: schemas.EventToolExecutionStart, n: 1}},
@@ -82,7 +82,7 @@ func TestTheServerIsKilled(t *testing.T) {
 			w.await(at)
 			server.start(t)
 			got := outcomeOf(w.ended("s1"))
-			got.Resumed = nil // what cannot be stored for long is given up, and taken up again
+			got.Resumed = nil // a runner that cannot append for long gives the session up, and resumes the run later
 			executed := 1
 			if c.unknown && got.Results[0] == schemas.TextOutcomeUnknown {
 				executed, got.Results[0] = w.counted("count")["a"], "A\n"

@@ -13,10 +13,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// patient is a takeover so long that whoever waited for it would fail the test.
+// patient sets a takeover time so long that the test fails if a runner waits for it.
 const patient = "10m"
 
-// TestRunnersShareThePartitions has runners come and go.
+// TestRunnersShareThePartitions starts and stops runners, and checks their shares of the partitions.
 func TestRunnersShareThePartitions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -32,8 +32,8 @@ func TestRunnersShareThePartitions(t *testing.T) {
 	w.wantShared("r1", "r3", "r4")
 }
 
-// wantShared waits until every partition is read by one of the runners, and wants none to read more than five quarters
-// of the mean, rounded up.
+// wantShared waits until one of the runners reads each partition, and checks that none reads more than five quarters of
+// the mean, rounded up.
 func (w *world) wantShared(ids ...string) {
 	w.t.Helper()
 	most := (5*partitions + 4*len(ids) - 1) / (4 * len(ids))
@@ -50,13 +50,13 @@ func (w *world) wantShared(ids ...string) {
 	})
 	for i, mine := range shares {
 		if len(mine) > most {
-			w.t.Errorf("of %d runners %s reads %v, more than %d partitions", len(ids), ids[i], mine, most)
+			w.t.Errorf("of %d runners, %s reads %v, which are more than %d partitions", len(ids), ids[i], mine, most)
 		}
 	}
 }
 
-// TestAStoppedRunnerHandsOver stops a runner whose sessions are all awake. Another one goes on with them without
-// waiting for anything to expire.
+// TestAStoppedRunnerHandsOver stops a runner whose sessions are all awake. Another one continues them without waiting
+// for a timeout.
 func TestAStoppedRunnerHandsOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -87,10 +87,10 @@ func TestAStoppedRunnerHandsOver(t *testing.T) {
 	t.Logf("from SIGTERM to a session's next event: median %s, longest %s",
 		waits[len(waits)/2].Round(time.Millisecond), waits[len(waits)-1].Round(time.Millisecond))
 	if last := waits[len(waits)-1]; last > time.Second+slack {
-		t.Errorf("a session went on only %s after SIGTERM", last)
+		t.Errorf("a session continued only %s after SIGTERM", last)
 	}
 	<-first.Done()
 	if lines := first.logged(func(e entry) bool { return e["level"] == "ERROR" }); len(lines) > 0 {
-		t.Errorf("the runner complains: %v", lines)
+		t.Errorf("the runner logged failures: %v", lines)
 	}
 }

@@ -26,27 +26,27 @@ var (
 	soakSeed  = flag.Uint64("soak.seed", 0, "seed of TestSoak, printed by every run; 0 chooses one")
 )
 
-// killedEvery is how many turns there are from one killed runner to the next.
+// killedEvery is the number of turns from one killed runner to the next.
 const killedEvery = 20
 
-// soak is one long session, with what keeps it going.
+// soak is one long session, with its model and its runners.
 type soak struct {
 	*world
 	model  *soakModel
 	random *rand.Rand
-	next   func() (client.Item, error, bool) // event or update of the session
+	next   func() (client.Item, error, bool) // returns the next event or update of the session
 	giveUp func()
 
 	mu      sync.Mutex
-	runners map[string]*command // all there ever were
-	missing int                 // killed and not replaced
-	kills   map[string]int      // by what the runner was waiting for
+	runners map[string]*command // all that were ever started
+	missing int                 // number of killed runners that are not replaced yet
+	kills   map[string]int      // by the kind of the request that the runner was waiting for
 }
 
-// TestSoak sends prompt after prompt to one session whose model takes 8,000 tokens, and kills a runner every twenty
-// turns, in the middle of a request: of a reply, or of a summary. No run fails, the model is never shown more than it
-// takes nor what no vendor takes, and what was said in the third turn is in the last summary and in what the model is
-// shown.
+// TestSoak sends prompt after prompt to one session whose model has a window of 8,000 tokens, and kills a runner every
+// twenty turns, in the middle of a request for a reply or a summary. It checks that no run fails, that no request
+// exceeds the window or has a conversation that vendors reject, and that the text of the third turn is in the last
+// summary and in the last request.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	if *soakSeed == 0 {
@@ -82,7 +82,7 @@ func newSoak(t *testing.T) *soak {
 	return s
 }
 
-// startRunner starts one more runner, with the settings of a deployment but for the takeover.
+// startRunner starts one more runner, with the default settings except the takeover time.
 func (s *soak) startRunner() {
 	id := fmt.Sprint("r", len(s.runners)+1)
 	c := s.start(id, "runner", nil, "--model", "lab/narrow", "--models", s.model.catalogue(s.t, id), "--http",
@@ -94,7 +94,7 @@ func (s *soak) startRunner() {
 	c.awaitReady()
 }
 
-// kill kills a runner while the model has its request.
+// kill kills a runner while the model processes its request.
 func (s *soak) kill(id, doing string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *soak) kill(id, doing string) {
 	s.missing++
 }
 
-// replaceTheKilled starts a runner for each that was killed.
+// replaceTheKilled starts a runner for each killed one.
 func (s *soak) replaceTheKilled() {
 	s.mu.Lock()
 	missing := s.missing
@@ -116,8 +116,8 @@ func (s *soak) replaceTheKilled() {
 	}
 }
 
-// turn sends a prompt and returns once its run has ended. Every twentieth turn a trap is set for a runner, which may
-// catch it in a later one.
+// turn sends a prompt and returns once its run has ended. In every twentieth turn it sets a trap for a runner, which
+// may be caught in a later turn.
 func (s *soak) turn(n int, needle string) {
 	s.t.Helper()
 	s.replaceTheKilled()
@@ -137,7 +137,7 @@ func (s *soak) turn(n int, needle string) {
 	for {
 		item, err, ok := s.next()
 		if err != nil || !ok {
-			s.t.Fatalf("turn %d does not end: %v", n, err)
+			s.t.Fatalf("turn %d did not end: %v", n, err)
 		}
 		if item.Event == nil {
 			continue
@@ -153,8 +153,8 @@ func (s *soak) turn(n int, needle string) {
 	}
 }
 
-// check wants every prompt to have had its one run, what was said early to be known, and no request to have been too
-// long or none that a vendor takes.
+// check checks that every prompt has had exactly one run, that the early text is known, and that no request was too
+// long or had a conversation that vendors reject.
 func (s *soak) check(needle string) {
 	s.t.Helper()
 	s.empty(schemas.StreamCommands)
@@ -185,14 +185,14 @@ func (s *soak) check(needle string) {
 	defer m.mu.Unlock()
 	switch {
 	case last == nil:
-		s.t.Fatal("nothing was compacted")
+		s.t.Fatal("the session was never compacted")
 	case !strings.Contains(last.Summary, needle):
 		s.t.Errorf("after %d compactions the summary is %q", done, last.Summary)
 	case !strings.Contains(m.shown, needle):
-		s.t.Errorf("the model is not shown the needle: %s", m.shown)
+		s.t.Errorf("the last request does not have the needle: %s", m.shown)
 	}
 	if m.overflows > 0 || len(m.illegal) > 0 {
-		s.t.Errorf("%d requests were too long, and these were none that a vendor takes: %q", m.overflows, m.illegal)
+		s.t.Errorf("%d requests were too long; vendors would reject these: %q", m.overflows, m.illegal)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

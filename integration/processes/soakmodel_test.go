@@ -15,32 +15,30 @@ import (
 	"testing"
 )
 
-// soakWindow is how many tokens the model of the soak takes.
+// soakWindow is the context window of the model, in tokens.
 const soakWindow = 8000
 
-// soakModel is a vendor in this process, with the chat completions API. Its window is small, and it refuses what no
-// vendor takes: a result without its call, a call without its result. Asked for a summary it writes one that repeats
-// the lines of the conversation which begin with "needle". Each runner asks it under an address of its own, so that it
-// knows whom to have killed.
+// soakModel is a vendor in this process, with the chat completions API. Its window is small, and like other vendors it
+// rejects a result without its call and a call without its result. A summary repeats the lines of the conversation that
+// start with "needle". Each runner has a different URL of the model, so that the model knows which one to kill.
 type soakModel struct {
 	server *httptest.Server
 	kill   func(runner, doing string)
 
 	mu        sync.Mutex
 	random    *rand.Rand
-	turns     int // replies that were no summaries
+	turns     int // number of replies, without summaries
 	summaries int
 	overflows int
 	illegal   []string
-	most      int    // tokens of a request
-	shown     string // of the newest request that was no summary
+	most      int    // tokens of the largest request
+	shown     string // conversation of the last request that was not for a summary
 	calls     int
-	asked     int // requests since the trap was set
+	asked     int // number of requests since the trap was set
 	trap      *soakTrap
 }
 
-// soakTrap has the runner killed that makes the nth request from now: before it is answered, or in the middle of the
-// answer.
+// soakTrap kills the runner that makes the nth request from now: before the answer, or in the middle of it.
 type soakTrap struct {
 	nth    int
 	middle bool
@@ -53,7 +51,7 @@ func newSoakModel(t *testing.T, random *rand.Rand) *soakModel {
 	return m
 }
 
-// catalogue writes the catalogue by which a runner asks the model.
+// catalogue writes the catalogue with which a runner finds the model.
 func (m *soakModel) catalogue(t *testing.T, runner string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "models.json")
@@ -75,7 +73,7 @@ func (m *soakModel) set(trap *soakTrap) {
 	m.trap, m.asked = trap, 0
 }
 
-// caught is the trap that a request is caught in, or nil.
+// caught returns the trap that this request triggers, or nil.
 func (m *soakModel) caught() *soakTrap {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +88,7 @@ func (m *soakModel) caught() *soakTrap {
 	return trap
 }
 
-// soakRequest is what of a request the model looks at.
+// soakRequest has the fields of a request that the model reads.
 type soakRequest struct {
 	Messages []soakMessage `json:"messages"`
 }
@@ -104,7 +102,7 @@ type soakMessage struct {
 	} `json:"tool_calls"`
 }
 
-// text is what a message says: a text, or parts that have one.
+// text returns the text of a message, which is a string or a list of parts.
 func (s soakMessage) text() (text string) {
 	var parts []struct{ Text string }
 	if json.Unmarshal(s.Content, &text) == nil || json.Unmarshal(s.Content, &parts) != nil {
@@ -164,13 +162,13 @@ func (m *soakModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // isSummary reports whether a request is for a summary.
 func isSummary(r soakRequest) bool { return strings.Contains(r.Messages[0].text(), "summaries") }
 
-// soakTokens is how long a conversation is, at four bytes a token.
+// soakTokens returns the length of a conversation, at four bytes per token.
 func soakTokens(r soakRequest) int {
 	raw := encoded(r.Messages)
 	return (len(raw) + 3) / 4
 }
 
-// answer is what a reply adds and why it ends; or why it is refused.
+// answer returns the content of the reply and its finish reason, or the reason why the request is rejected.
 func (m *soakModel) answer(r soakRequest, tokens int) (delta object, finish, refusal string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -199,7 +197,7 @@ func (m *soakModel) answer(r soakRequest, tokens int) (delta object, finish, ref
 	return object{"content": "Well " + strings.Repeat("said ", 20+m.random.IntN(200))}, "stop", ""
 }
 
-// needles are the lines of a text from "needle" on, each once.
+// needles returns the lines of a text, each from "needle" on and once.
 func needles(text string) (found string) {
 	for line := range strings.Lines(text) {
 		at := strings.Index(line, "needle")
@@ -210,7 +208,7 @@ func needles(text string) (found string) {
 	return found
 }
 
-// illegalRequest says what no vendor takes of a conversation, or "".
+// illegalRequest returns why vendors would reject a conversation, or "".
 func illegalRequest(messages []soakMessage) string {
 	open := map[string]bool{}
 	for i, m := range messages {

@@ -14,12 +14,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// steered is what is sent to a session while no runner lives and its tool runs, and what comes of it.
+// steered has commands that are sent to a session while no runner is live and its tool runs, and their outcomes.
 type steered struct {
 	session  string
 	commands []steer
 	reason   schemas.TerminationReason
-	said     []string // by the user
+	said     []string // user messages
 	replies  []string
 	outcomes map[string]string // by the command's id
 }
@@ -77,13 +77,13 @@ var unattended = []steered{
 	},
 }
 
-// listening is what the model says to each of these users.
+// listening is the script of the model for these cases.
 var listening = script{
 	"go": {calls(bash(held("ran"))), text("done")}, "left": {text("went left")}, "then": {text("and then")},
 }
 
-// TestSteeringWithoutARunner sends commands that only the stream acknowledges: the runner is dead. The next one does
-// all of it.
+// TestSteeringWithoutARunner sends commands while no runner is live: only the stream acknowledges them. The next runner
+// applies all of them.
 func TestSteeringWithoutARunner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -117,7 +117,7 @@ func TestSteeringWithoutARunner(t *testing.T) {
 	}
 }
 
-// awaitRuns waits until so many calls are being executed.
+// awaitRuns waits until this many calls are running.
 func (w *world) awaitRuns(n int) {
 	w.t.Helper()
 	system.Eventually(w.t, fmt.Sprintf("%d tools run", n), func() bool { return w.counted("count")["ran"] == n })
@@ -128,16 +128,16 @@ func (s steered) check(t *testing.T, log []schemas.Event) {
 		t.Errorf("the run ended with %s, want %s", got, s.reason)
 	}
 	if d := cmp.Diff(s.said, system.Said(log)); d != "" {
-		t.Errorf("the user said (-want +got):\n%s", d)
+		t.Errorf("user messages (-want +got):\n%s", d)
 	}
 	var replies []string
 	for _, r := range system.Replied(log) {
-		if r != "" || len(replies) == 0 { // an aborted run ends with an empty one
+		if r != "" || len(replies) == 0 { // an aborted run ends with an empty reply
 			replies = append(replies, r)
 		}
 	}
 	if d := cmp.Diff(s.replies, replies); d != "" {
-		t.Errorf("the model said (-want +got):\n%s", d)
+		t.Errorf("replies (-want +got):\n%s", d)
 	}
 	outcomes := outcomesOf(log)
 	for id := range outcomes {
@@ -150,7 +150,7 @@ func (s steered) check(t *testing.T, log []schemas.Event) {
 	}
 }
 
-// outcomesOf is what became of the commands, by their ids. A second outcome of a command is put behind the first.
+// outcomesOf returns the outcomes of commands by id. A second outcome of a command is appended to the first.
 func outcomesOf(log []schemas.Event) map[string]string {
 	all := map[string]string{}
 	for _, e := range log {
@@ -168,8 +168,8 @@ func outcomesOf(log []schemas.Event) map[string]string {
 	return all
 }
 
-// TestTheSameCommandAgain sends each command several times: within the stream's window for duplicates, after it, and
-// to the next runner. It has one effect.
+// TestTheSameCommandAgain sends each command several times: within the stream's duplicate window, after it, and to the
+// next runner. The command takes effect once.
 func TestTheSameCommandAgain(t *testing.T) {
 	t.Parallel()
 	const window = 200 * time.Millisecond
@@ -202,7 +202,7 @@ func TestTheSameCommandAgain(t *testing.T) {
 	}
 	log := w.ended("s1")
 	if len(log) != len(before) {
-		t.Errorf("what was sent again has added %v", system.TypesOf(log[len(before):]))
+		t.Errorf("the repeated commands have added %v", system.TypesOf(log[len(before):]))
 	}
 	want := steered{
 		reason: schemas.EndNoToolCalls, said: []string{"go", "left"}, replies: []string{"", "went left"},
@@ -214,7 +214,7 @@ func TestTheSameCommandAgain(t *testing.T) {
 	}
 }
 
-// sendAgain sends a command, under the id that the stream knows it by, until the stream takes it for a new one.
+// sendAgain sends a command with the same message id until the stream no longer recognises it as a duplicate.
 func (w *world) sendAgain(session string, c steer) {
 	w.t.Helper()
 	id, _, err := schemas.ParseCommand(c.kind, []byte(c.payload))

@@ -24,7 +24,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// modelCalls counts the calls of a model, by the spans that a runner sends when they end.
+// modelCalls counts model calls by the spans that a runner sends when they end.
 type modelCalls struct {
 	server *httptest.Server
 	n      atomic.Int64
@@ -44,8 +44,8 @@ func newModelCalls(t *testing.T) *modelCalls {
 	return c
 }
 
-// What a model says to those sessions whose next step after the reply under way is a model call, and to those for which
-// it is a tool call.
+// Replies for sessions whose next step after the current reply is a model call, and for those whose next step is a tool
+// call.
 var (
 	slowScript = script{
 		"more": {text("and more")}, "model": {slow(2000)}, "tool": {slowCall(2000, note("a")), text("done")},
@@ -55,8 +55,8 @@ var (
 	}
 )
 
-// TestASuspendedRunner takes all time from the only runner for longer than the others wait, and gives it back when its
-// sessions have come to their end elsewhere. It finds out at its first append, in some of them before it would call the
+// TestASuspendedRunner suspends a runner for longer than the takeover time, and resumes it when another one has
+// finished its sessions. The runner notices the loss at its first append: in some sessions before it would call the
 // model again, in the others before it would dispatch a call.
 func TestASuspendedRunner(t *testing.T) {
 	t.Parallel()
@@ -77,7 +77,7 @@ func TestASuspendedRunner(t *testing.T) {
 	took := time.Since(since)
 	t.Logf("all sessions went on elsewhere %s after SIGSTOP", took.Round(time.Millisecond))
 	if took > inbox.DefaultTakeover+slack {
-		t.Errorf("sessions went on elsewhere only %s after SIGSTOP", took)
+		t.Errorf("the sessions continued elsewhere only %s after SIGSTOP", took)
 	}
 	for _, s := range sessions {
 		w.ended(s)
@@ -93,10 +93,10 @@ func TestASuspendedRunner(t *testing.T) {
 		t.Errorf("the runner acknowledged %d messages after it was suspended", n)
 	}
 	if n := at.count(passCommit) - commits; n > len(sessions) {
-		t.Errorf("it tried to append %d commits to %d sessions", n, len(sessions))
+		t.Errorf("the runner tried to append %d commits to %d sessions", n, len(sessions))
 	}
 	if n := at.count(passDispatch) - dispatched; n > 0 {
-		t.Errorf("it dispatched %d calls", n)
+		t.Errorf("the runner dispatched %d calls", n)
 	}
 	for _, s := range sessions {
 		o := outcomeOf(w.ended(s))
@@ -108,7 +108,7 @@ func TestASuspendedRunner(t *testing.T) {
 	if d := cmp.Diff(map[string]int{"a": 3}, w.counted("count")); d != "" {
 		t.Errorf("executions (-want +got):\n%s", d)
 	}
-	if err := suspended.Terminate(); err != nil { // it sends the spans that it has kept
+	if err := suspended.Terminate(); err != nil { // at its end the runner sends its buffered spans
 		t.Fatal(err)
 	}
 	<-suspended.Done()
@@ -117,9 +117,9 @@ func TestASuspendedRunner(t *testing.T) {
 	}
 }
 
-// TestASuspendedRunnerKeepsNothingFromOthers has the runner that went on for a suspended one killed, while the
-// suspended one has come back and still waits for a model that says nothing: its heartbeats must not keep the
-// session from being driven again.
+// TestASuspendedRunnerKeepsNothingFromOthers kills the runner that took over from a suspended one. At that time the
+// suspended one has resumed and still waits for a silent model. Its heartbeats must not prevent a third runner from
+// driving the session.
 func TestASuspendedRunnerKeepsNothingFromOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -142,14 +142,14 @@ func TestASuspendedRunnerKeepsNothingFromOthers(t *testing.T) {
 	since := time.Now()
 	w.until("s1", "its reply once more", bustest.Nth(4, schemas.EventMessageStart))
 	if took := time.Since(since); took > inbox.DefaultTakeover+slack {
-		t.Errorf("the session went on only %s after SIGKILL", took)
+		t.Errorf("the session continued only %s after SIGKILL", took)
 	}
 }
 
 // slack is what a busy machine may add to a bound.
 const slack = 20 * time.Second
 
-// keepAwake starts sessions of both kinds, so many of each, whose replies are being streamed when it returns.
+// keepAwake starts n sessions of each kind and returns when the replies of all of them are streaming.
 func (w *world) keepAwake(each int) (sessions []string) {
 	w.t.Helper()
 	for _, next := range []string{"model", "tool"} {
@@ -167,9 +167,9 @@ func (w *world) keepAwake(each int) (sessions []string) {
 	return sessions
 }
 
-// wantLost waits until a runner has said of each session that another runner has it, by the refusal of an append or
-// because the partition has moved, and wants it to say nothing else of any, but for an append that was under way when
-// the runner was suspended.
+// wantLost waits until a runner has logged for each session that it lost it, because an append was refused or because
+// the partition has moved. It checks that the runner logs nothing else about them, except an append that was in flight
+// when the runner was suspended.
 func (w *world) wantLost(c *command, sessions []string) {
 	w.t.Helper()
 	refused, moved := says("session lost: another runner has it"), says("session left to another runner")
@@ -184,17 +184,16 @@ func (w *world) wantLost(c *command, sessions []string) {
 	for _, s := range sessions {
 		for _, line := range of(s) {
 			if !lost(line) || line["seq"] == nil {
-				w.t.Errorf("of session %s the runner says %v", s, line)
+				w.t.Errorf("about session %s the runner logged %v", s, line)
 			}
 		}
 	}
 	if errors := c.logged(func(e entry) bool { return e["level"] == "ERROR" }); len(errors) > 0 {
-		w.t.Errorf("the runner complains: %v", errors)
+		w.t.Errorf("the runner logged failures: %v", errors)
 	}
 }
 
-// TestARunnerIsSuspendedBeforeItDispatches takes all time from a runner when what precedes a dispatch has just been
-// stored.
+// TestARunnerIsSuspendedBeforeItDispatches suspends a runner when the events before a dispatch have just been stored.
 func TestARunnerIsSuspendedBeforeItDispatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -230,7 +229,8 @@ func (w *world) rejoined(id string) {
 	system.Eventually(w.t, id+" reads partitions", func() bool { return len(w.partitionsOf(id)) > 0 })
 }
 
-// partitionsOf asks the runners, of which any may answer, until it has the word of one.
+// partitionsOf returns the partitions of one runner. Any runner may answer a request, so it sends requests until that
+// one does.
 func (w *world) partitionsOf(id string) []int {
 	w.t.Helper()
 	for {

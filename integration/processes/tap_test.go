@@ -13,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What passes that is no event. An event passes under the name of its type, in the message of its commit.
+// Kinds of messages that are not events. The kind of an event is its type; it passes in the message of its commit.
 const (
 	passDispatch = "dispatch" // of a tool call
 	passUpdate   = "update"
@@ -39,20 +39,20 @@ func (p point) String() string {
 	return fmt.Sprintf("%s %s %d", when, p.what, p.n)
 }
 
-// tap does something when a process comes to a point, and then what verdict says of the message, or of its answer.
+// tap runs an action when a process reaches a point, and then applies verdict to the message or to its answer.
 type tap struct {
 	at      point
 	strike  func(c *command)
 	verdict wire.Verdict
-	struck  chan struct{} // closed when it has been done
+	struck  chan struct{} // closed after the action
 
 	mu      sync.Mutex
 	process *command
 	passed  map[schemas.EventType]int
-	await   string // reply subject of the answer that is waited for
+	await   string // reply subject of the awaited answer
 }
 
-// killAt is a tap that kills its process.
+// killAt returns a tap that kills its process at a point.
 func killAt(at point) *tap {
 	return newTap(at, wire.Kill, func(c *command) {
 		if err := c.Kill(); err != nil {
@@ -61,7 +61,7 @@ func killAt(at point) *tap {
 	})
 }
 
-// watch is a tap that only counts.
+// watch returns a tap that only counts.
 func watch() *tap { return newTap(point{}, wire.Pass, nil) }
 
 func newTap(at point, verdict wire.Verdict, strike func(*command)) *tap {
@@ -108,7 +108,7 @@ func (w *tap) Probed() wire.Verdict {
 	return w.fire()
 }
 
-// count is how many messages of a kind have passed.
+// count returns how many messages of a kind have passed.
 func (w *tap) count(what schemas.EventType) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,7 +121,7 @@ func (w *tap) fire() wire.Verdict {
 	return w.verdict
 }
 
-// kindsOf says what a message is that a process sends; a commit is also each of its events.
+// kindsOf returns the kinds of a message that a process sends. A commit has the kinds of its events, too.
 func kindsOf(m *wire.Message) []schemas.EventType {
 	var subjects schemas.Subjects
 	if session, err := subjects.ParseEvent(m.Subject); err == nil {

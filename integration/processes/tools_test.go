@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// forget takes a worker out of those that announce tools, as the end of its announcements' time would.
+// forget deletes the announcements of a worker, as their TTL would.
 func (w *world) forget(worker string) {
 	w.t.Helper()
 	announced, err := w.conn.JetStream().KeyValue(w.t.Context(), schemas.BucketTools)
@@ -26,7 +26,7 @@ func (w *world) forget(worker string) {
 	}
 }
 
-// TestNobodyServesTheTool has the only worker of a tool die before the model calls it.
+// TestNobodyServesTheTool kills the only worker of a tool before the model calls the tool.
 func TestNobodyServesTheTool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -47,8 +47,8 @@ func TestNobodyServesTheTool(t *testing.T) {
 	}
 }
 
-// TestAnAbortedCallIsNotBegunLater aborts a run whose call waits for a worker. One that comes after the end of the run
-// never got the cancellation of the call.
+// TestAnAbortedCallIsNotBegunLater aborts a run whose call waits for a worker. A worker that starts after the end of
+// the run has not received the cancellation of the call.
 func TestAnAbortedCallIsNotBegunLater(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

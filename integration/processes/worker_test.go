@@ -20,14 +20,15 @@ import (
 
 var workerKills = flag.Int("processes.kills", 1, "how often TestAWorkerIsKilled kills the worker of each call")
 
-// noticedWithin is far more than the five seconds that are promised: the figures are for reading, on a quiet machine.
+// noticedWithin is far more than the promised five seconds, for busy machines. The promise is checked by reading the
+// table that a quiet machine prints.
 const noticedWithin = 15 * time.Second
 
 // counting is a command that says something twenty times a second for as long as any test lasts.
 const counting = "; for i in $(seq 2000); do echo $i; sleep 0.05; done"
 
-// TestAWorkerIsKilled kills the worker of a call at points of its execution, with the defaults of a deployment, and has
-// another one there. It measures how long the session waits for its next event.
+// TestAWorkerIsKilled kills the worker of a call at points of its execution, with the default settings, while another
+// worker is live. It measures how long the session waits for its next event.
 func TestAWorkerIsKilled(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -81,7 +82,7 @@ func TestAWorkerIsKilled(t *testing.T) {
 					t.Errorf("executions (-want +got):\n%s", d)
 				}
 				if by := system.DataOf[*schemas.ToolExecutionEnd](log)[0].Worker; by != c.answered {
-					t.Errorf("%s has answered, want %s", by, c.answered)
+					t.Errorf("worker %s has answered, want %s", by, c.answered)
 				}
 				if waited > noticedWithin {
 					t.Errorf("the session waited %s", waited)
@@ -96,8 +97,8 @@ func TestAWorkerIsKilled(t *testing.T) {
 	}
 }
 
-// someUpdate is a point within the first two seconds of a call, so that heartbeats are at any distance before it. The
-// first update says that the call has begun, before its command has done anything.
+// someUpdate draws a point within the first two seconds of a call, so that the time since the last heartbeat varies. It
+// is not the first update, which reports the start of the call, before its command has done anything.
 func someUpdate() point { return point{what: passUpdate, n: 2 + rand.IntN(20)} }
 
 func onResult(after bool) func() point {

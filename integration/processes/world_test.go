@@ -21,11 +21,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// partitions of the inbox: few, so that runners are up at once.
+// partitions of the inbox: few, so that runners start fast.
 const partitions = 8
 
-// world is what outlives the processes of a test: a NATS server with its streams, and the directory that the tools work
-// in. Its own connection does not go through a gateway.
+// world is what the processes of a test share: a NATS server with its streams, and the working directory of the tools.
+// Its own connection does not use a gateway.
 type world struct {
 	t     *testing.T
 	url   string
@@ -34,7 +34,7 @@ type world struct {
 	root  string
 }
 
-// newWorld is a world on a server inside the test.
+// newWorld returns a world with a server in the test process.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	return newWorldOn(t, system.StartServer(t, false).ClientURL(), streams.Options{})
@@ -58,7 +58,7 @@ func (w *world) deadline() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(w.t.Context(), system.Deadline)
 }
 
-// session is a session, as a Go client sees it.
+// session returns a session of the Go client.
 func (w *world) session(id string) *client.Session {
 	w.t.Helper()
 	return bustest.Client(w.t, w.conn).Session(id)
@@ -69,7 +69,7 @@ func (w *world) prompt(session, text string) {
 	bustest.Prompt(w.t, w.session(session), text)
 }
 
-// publish stores a command as it is written. With an id, the stream recognises it for as long as it does.
+// publish stores a command with this payload. With an id, the stream detects duplicates within its duplicate window.
 func (w *world) publish(session string, kind schemas.CommandKind, id, payload string) *jetstream.PubAck {
 	w.t.Helper()
 	m := nats.NewMsg(w.conn.Subjects().Command(session, kind))
@@ -86,14 +86,13 @@ func (w *world) publish(session string, kind schemas.CommandKind, id, payload st
 	return ack
 }
 
-// until follows a session's log from its first event and returns it up to the first for which last holds.
+// until follows a session's log from its first event and returns it up to the first event for which last returns true.
 func (w *world) until(session, what string, last func(schemas.Event) bool) (log []schemas.Event) {
 	w.t.Helper()
 	return bustest.Until(w.t, w.session(session), what, last)
 }
 
-// ended waits for the end of the session's first run and for everything to be settled, and returns the whole log, which
-// has to be sound.
+// ended waits until the session's first run has ended and all messages are settled. It verifies the log and returns it.
 func (w *world) ended(session string) []schemas.Event {
 	w.t.Helper()
 	w.until(session, "the end of the run", system.Ends(1))
@@ -101,12 +100,12 @@ func (w *world) ended(session string) []schemas.Event {
 	w.empty(schemas.StreamTools)
 	system.Verify(w.t, w.store, session)
 	if n := w.stored(schemas.StreamDead); n > 0 {
-		w.t.Errorf("%d messages could not be processed", n)
+		w.t.Errorf("%d messages are dead-lettered", n)
 	}
 	return system.LogOf(w.t, w.store, session)
 }
 
-// empty waits until nothing is left in a stream.
+// empty waits until a stream is empty.
 func (w *world) empty(stream string) {
 	w.t.Helper()
 	system.Eventually(w.t, stream+" is empty", func() bool {
@@ -115,7 +114,7 @@ func (w *world) empty(stream string) {
 	})
 }
 
-// stored is how many messages a stream has ever taken.
+// stored returns how many messages were ever stored in a stream.
 func (w *world) stored(stream string) uint64 {
 	w.t.Helper()
 	s, err := w.conn.JetStream().Stream(w.t.Context(), stream)
@@ -125,7 +124,7 @@ func (w *world) stored(stream string) uint64 {
 	return s.CachedInfo().State.LastSeq
 }
 
-// write makes a file in the tools' directory.
+// write creates a file in the tools' directory.
 func (w *world) write(name, content string) {
 	w.t.Helper()
 	if err := os.WriteFile(filepath.Join(w.root, name), []byte(content), 0o600); err != nil {
@@ -133,7 +132,7 @@ func (w *world) write(name, content string) {
 	}
 }
 
-// counted returns how often each line stands in a file of the tools' directory.
+// counted returns how often each line is in a file of the tools' directory.
 func (w *world) counted(name string) map[string]int {
 	w.t.Helper()
 	data, err := os.ReadFile(filepath.Join(w.root, name))

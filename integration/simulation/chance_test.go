@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// chance draws everything that is random in a world. What is drawn depends on the seed, on what it is for and on how
-// often that was asked for before: not on which of several goroutines comes first.
+// chance draws all random values of a world. A value depends on the seed, on its purpose and on the number of earlier
+// draws for that purpose. It does not depend on the order in which goroutines run.
 type chance struct {
 	seed uint64
 
@@ -18,7 +18,7 @@ type chance struct {
 
 func newChance(seed uint64) *chance { return &chance{seed: seed, asked: map[string]uint64{}} }
 
-// draw returns a source of its own for one use.
+// draw returns a separate source for one use.
 func (c *chance) draw(what string) draw {
 	c.mu.Lock()
 	c.asked[what]++
@@ -36,31 +36,31 @@ func hash(s string) uint64 {
 // draw is a source of random values.
 type draw struct{ *rand.Rand }
 
-// between returns a duration in a range, to the nanosecond: no two things happen at the same moment.
+// between returns a duration in a range, to the nanosecond, so that no two events happen at the same time.
 func (d draw) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(d.Int64N(int64(high-low)))
 }
 
-// about returns a duration that is as long on average, and at most five times as long.
+// about returns a random duration with the average d, and at most five times d.
 func (d draw) about(mean time.Duration) time.Duration {
 	return time.Duration(min(d.ExpFloat64(), 5)*float64(mean)) + time.Duration(d.IntN(1000))
 }
 
 func (d draw) percent(n int) bool { return d.IntN(100) < n }
 
-// permille is for what is rare.
+// permille is percent for rare events.
 func (d draw) permille(n int) bool { return d.IntN(1000) < n }
 
-// latency is how long a message is under way in the network.
+// latency returns how long a message takes through the network.
 func (d draw) latency() time.Duration { return d.between(200*time.Microsecond, 5*time.Millisecond) }
 
-// weighted is one of several things with its weight.
+// weighted is a value with its relative frequency.
 type weighted[T any] struct {
 	weight int
 	value  T
 }
 
-// choose returns one of several things.
+// choose draws one of several values.
 func choose[T any](d draw, among []weighted[T]) (chosen T) {
 	total := 0
 	for _, w := range among {

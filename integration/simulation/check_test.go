@@ -14,16 +14,16 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// clock is how a moment is shown.
+// clock is the format of times.
 const clock = "15:04:05.000000"
 
-// checkAck holds an acknowledgement against the rule of rest: what the command did is stored, and either its session
-// waits for others or another command of it is in the queue. The second is not checked for sessions that two consumers
-// shared: one reader does not know what the other has settled. The caller holds the lock.
+// checkAck checks that an acknowledged command has its effect in the log, and that its session is at rest or has
+// another command in the queue. It does not check the second for sessions that two consumers shared: a reader does not
+// know what the other one has settled. The caller holds the lock.
 func (w *world) checkAck(m *message, by string) {
 	s := &w.session(m.cmd.Session).state
 	if lacks(s, m.cmd) {
-		w.fail(fmt.Sprintf("%s acknowledged %s %s of %s, and what it does is not in the log", by, m.cmd.Data.CommandKind(),
+		w.fail(fmt.Sprintf("%s acknowledged %s %s of %s, but its effect is not in the log", by, m.cmd.Data.CommandKind(),
 			m.cmd.ID, s.Session))
 	}
 	if w.queue.shared[s.Session] || slices.ContainsFunc(w.queue.messages,
@@ -31,11 +31,12 @@ func (w *world) checkAck(m *message, by string) {
 		return
 	}
 	if owed := w.owed(s); owed != "" {
-		w.fail(fmt.Sprintf("%s acknowledged %s of %s, and nothing is left to wake it: %s", by, m.cmd.ID, s.Session, owed))
+		w.fail(fmt.Sprintf("%s acknowledged %s of %s, but no message is left to wake the session: %s",
+			by, m.cmd.ID, s.Session, owed))
 	}
 }
 
-// lacks reports whether a log has nothing of a command that it should know.
+// lacks reports whether the effect of a command is missing in a log.
 func lacks(s *loop.State, cmd schemas.Command) bool {
 	switch d := cmd.Data.(type) {
 	case *schemas.ToolResponse:
@@ -49,7 +50,8 @@ func lacks(s *loop.State, cmd schemas.Command) bool {
 	return !s.Known.Has(cmd.ID)
 }
 
-// owed says what a session's runner has still to do, "" if it waits for others. The caller holds the lock.
+// owed describes what a session's runner has still to do; "" if the session waits for a message. The caller holds the
+// lock.
 func (w *world) owed(s *loop.State) string {
 	for _, c := range s.Children {
 		if !w.atWork(s, &c) {
@@ -71,7 +73,7 @@ func (w *world) owed(s *loop.State) string {
 		beyond := s.BeyondWindow(w.window)
 		for _, i := range step.Calls {
 			call := s.Run.Turn.Calls[i]
-			if beyond[i] && call.Key != "" { // one before it is with a worker, or this finds what is missing
+			if beyond[i] && call.Key != "" { // an earlier call is in progress, or the loop finds it missing
 				continue
 			}
 			if call.Key == "" || s.Child(call.Key) == nil && !w.underWay(s.Session, call.Key) {
@@ -84,7 +86,7 @@ func (w *world) owed(s *loop.State) string {
 	}
 }
 
-// quiet reports whether everything has come to rest, and if not, why not.
+// quiet reports whether everything is at rest, and if not, why.
 func (w *world) quiet() (ok bool, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +109,7 @@ func (w *world) quiet() (ok bool, why string) {
 	return true, ""
 }
 
-// judge holds everything that happened against what is promised.
+// judge checks everything that happened against the promises.
 func (w *world) judge() {
 	w.mu.Lock() // a timer may still fire
 	sessions, commands, executions := maps.Clone(w.sessions), slices.Clone(w.commands), maps.Clone(w.executions)
@@ -133,10 +135,10 @@ func (w *world) judge() {
 	}
 }
 
-// counted says under what name a call's executions are counted.
+// counted returns the key under which a call's executions are counted.
 func counted(session string, start *schemas.ToolExecutionStart, key schemas.CallKey) (history.Call, bool) {
 	call := history.Call{Key: session + "/" + string(key)}
-	if start.ToolName == schemas.ToolAgent { // no worker has it
+	if start.ToolName == schemas.ToolAgent { // the runner executes it
 		return call, false
 	}
 	for _, d := range definitions {
@@ -147,7 +149,7 @@ func counted(session string, start *schemas.ToolExecutionStart, key schemas.Call
 	return call, true
 }
 
-// refold is the state of a session after some events, as a runner saves it.
+// refold returns the encoded state of a session after some events, as a runner saves it.
 func refold(session string) func(iter.Seq[schemas.Event]) ([]byte, error) {
 	return func(events iter.Seq[schemas.Event]) ([]byte, error) {
 		state := &loop.State{Session: session}

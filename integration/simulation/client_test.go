@@ -37,7 +37,7 @@ func (c *client) program(steps int) {
 	}
 }
 
-// prompt sends a prompt of its own.
+// prompt sends a new prompt.
 func (c *client) prompt() {
 	cmd := schemas.Command{ID: c.session + "-last", Session: c.session}
 	cmd.Data = &schemas.Prompt{Input: c.input(cmd.ID)}
@@ -54,7 +54,7 @@ var whenBusy = []weighted[schemas.WhenBusy]{
 	{10, schemas.BusyReject},
 }
 
-// kinds are the commands that a client makes.
+// kinds are the commands that a client sends.
 var kinds = []weighted[func(c *client, r draw, id string) schemas.CommandData]{
 	{40, func(c *client, r draw, id string) schemas.CommandData {
 		return &schemas.Prompt{Input: c.input(id), WhenBusy: choose(r, whenBusy)}
@@ -85,7 +85,7 @@ var kinds = []weighted[func(c *client, r draw, id string) schemas.CommandData]{
 	}},
 }
 
-// publish sends a command until it is acknowledged, or gives up.
+// publish sends a command until it is acknowledged or the client gives up.
 func (c *client) publish(cmd schemas.Command, refusal string) {
 	begun := time.Now()
 	var acked time.Time
@@ -118,7 +118,7 @@ func textOf(cmd schemas.Command) string {
 	return ""
 }
 
-// record adds what a client has sent; of a command that was sent again, the first time it was.
+// record adds a command that a client has sent. For a repeated command it keeps the time of the first send.
 func (w *world) record(cmd history.Command) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -2,17 +2,17 @@ package simulation_test
 
 import "time"
 
-// connection is what a process has to the servers. What they send comes in order, as long as it is not cut. The lock of
-// the process guards it.
+// connection is the connection of a process to the servers. Their messages arrive in order, as long as the connection
+// is not cut. The lock of the process guards it.
 type connection struct {
 	cut     bool
-	arrives time.Time // when the last thing sent does
-	came    []func()  // what has arrived and was not taken in
+	arrives time.Time // when the last message arrives
+	came    []func()  // messages that have arrived and are not processed yet
 	taking  bool
-	again   chan struct{} // has a token when it has been cut and made again
+	again   chan struct{} // has a token after each reconnect
 }
 
-// deliver sends something to the process.
+// deliver sends a message to the process.
 func (p *process) deliver(what string, f func()) {
 	latency := p.draw(p.name + " hears " + what).latency()
 	p.mu.Lock()
@@ -38,7 +38,7 @@ func (p *process) arrive(f func()) {
 	}
 }
 
-// takeIn takes in what has arrived, once the process is not suspended any more.
+// takeIn processes the messages that have arrived, once the process is not suspended.
 func (p *process) takeIn() {
 	for {
 		dead := p.pass("hears") != nil

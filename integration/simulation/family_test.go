@@ -13,14 +13,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// task is what a model has a sub-agent do.
+// task is the task that a model gives to a sub-agent.
 func task(r draw) json.RawMessage {
 	background := r.percent(50)
 	return json.RawMessage(fmt.Sprintf(`{"prompt":"task %d","background":%t,"join":%t}`, r.IntN(1000), background,
 		background && r.percent(40)))
 }
 
-// outbox stores what sessions tell each other. Nothing keeps it from being stored twice.
+// outbox stores the commands that sessions send each other. It does not suppress duplicates.
 type outbox struct{ *process }
 
 func (o *outbox) Store(ctx context.Context, c schemas.Command) error {
@@ -37,7 +37,7 @@ func (o *outbox) Store(ctx context.Context, c schemas.Command) error {
 	return err
 }
 
-// Holds looks at the queue.
+// Holds reports whether the queue has the command.
 func (o *outbox) Holds(ctx context.Context, session string, kind schemas.CommandKind) (bool, error) {
 	return ask(ctx, o.process, "holds "+session, func() (bool, error) {
 		o.world.mu.Lock()
@@ -48,8 +48,8 @@ func (o *outbox) Holds(ctx context.Context, session string, kind schemas.Command
 	})
 }
 
-// toldBy is what a session tells another one, as history knows it. Of a result the parent's log has an outcome only
-// where it does not answer a call, so it counts as not acknowledged.
+// toldBy returns a command that a session sends to another one, as history records it. A result that answers a call has
+// no outcome in the parent's log, so it counts as not acknowledged.
 func toldBy(c schemas.Command, sent time.Time) history.Command {
 	cmd := history.Command{Session: c.Session, ID: c.ID, Kind: c.Data.CommandKind(), Sent: sent, Copies: 1}
 	switch d := c.Data.(type) {
@@ -61,9 +61,9 @@ func toldBy(c schemas.Command, sent time.Time) history.Command {
 	return cmd
 }
 
-// atWork reports whether a sub-agent that its parent waits for will bring it to an end: its prompt waits in the queue,
-// or its session has something to do, or its result is in the queue. The parent's own next step may be to tell it
-// something. The caller holds the lock.
+// atWork reports whether the parent of a sub-agent will receive its result: the prompt is in the queue, or the
+// sub-agent's session has something to do, or its result is in the queue, or the parent's next step is to send it a
+// command. The caller holds the lock.
 func (w *world) atWork(s *loop.State, c *loop.Child) bool {
 	if child := w.sessions[c.Start.Session]; child != nil {
 		if p := child.state.Parent; p != nil && !p.Reported {
@@ -83,7 +83,7 @@ func (w *world) atWork(s *loop.State, c *loop.Child) bool {
 	})
 }
 
-// withChildren adds a client for each sub-agent's session: it is a session like any other.
+// withChildren adds a client for the session of each sub-agent: other clients may send commands to it, too.
 func (w *world) withChildren(clients []*client) []*client {
 	w.mu.Lock()
 	ids := slices.Sorted(maps.Keys(w.sessions))

@@ -4,23 +4,23 @@ import (
 	"time"
 )
 
-// fault is what becomes of a runner after a while.
+// fault is a fault of a runner.
 type fault int
 
 const (
 	crashes fault = iota
 	sleeps
 	stops
-	blinks // its connection is cut for a while
-	missed // the others take it for dead, and it is not
+	blinks // its connection is cut for some time
+	missed // the other runners count it as lost although it is alive
 )
 
 var faults = []weighted[fault]{{30, crashes}, {35, sleeps}, {15, stops}, {10, blinks}, {10, missed}}
 
-// keep has one runner at a time run in a slot, and lets each fail, until the world is healed. The last one stays; it is
-// sent to last.
+// keep runs one runner at a time in a slot and injects faults into it until the world is healed. Then it sends the
+// runner that is running to last.
 func (w *world) keep(slot int, last chan<- *runner) {
-	time.Sleep(time.Duration(slot) * time.Microsecond) // no two at the same moment
+	time.Sleep(time.Duration(slot) * time.Microsecond) // no two start at the same time
 	n := 0
 	r := w.startRunner(slot, n)
 	for {
@@ -36,7 +36,7 @@ func (w *world) keep(slot int, last chan<- *runner) {
 			w.note("%s: suspended", r.name)
 			r.freeze()
 			time.Sleep(suspension(d))
-			w.note("%s: goes on", r.name)
+			w.note("%s: continues", r.name)
 			r.thaw()
 			continue
 		case blinks:
@@ -63,7 +63,7 @@ func (w *world) keep(slot int, last chan<- *runner) {
 	}
 }
 
-// suspension is a time about as long as others wait before they take over, or up to half a minute.
+// suspension draws a time that is about as long as other runners wait before they take over, or up to half a minute.
 func suspension(d draw) time.Duration {
 	if d.percent(40) {
 		return d.between(500*time.Millisecond, 2*time.Second)

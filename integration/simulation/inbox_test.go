@@ -14,18 +14,18 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// handler takes what arrives in the inbox: a [host.Host].
+// handler processes the messages of the inbox. It is a [host.Host].
 type handler interface {
 	Deliver(ctx context.Context, c schemas.Command, entered func()) error
 	Reject(ctx context.Context, session string, r schemas.CommandRejected) error
 	Owns(ctx context.Context, session string) error
 }
 
-// inbox is the world as a runner's [reader.Reader] sees it: its queue, and its handler.
+// inbox is the queue and the handler of a runner's [reader.Reader].
 type inbox struct {
 	*process
 	handler handler
-	work    context.Context // of what is delivered
+	work    context.Context // of deliveries
 	reader  *reader.Reader
 	reads   atomic.Pointer[reader.Consumer] // whose deliveries are received
 }
@@ -52,7 +52,7 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// Write notes what the inbox logs.
+// Write records the log lines of the inbox.
 func (in *inbox) Write(line []byte) (int, error) {
 	in.note("%s: %s", in.name, strings.TrimSpace(string(line)))
 	return len(line), nil
@@ -78,7 +78,7 @@ func (in *inbox) run(stop context.Context) {
 	}
 }
 
-func (in *inbox) Create(ctx context.Context, c *reader.Consumer) (waiting uint64, err error) {
+func (in *inbox) Create(ctx context.Context, c *reader.Consumer) (backlog uint64, err error) {
 	return ask(ctx, in.process, "create", func() (uint64, error) { return in.queue.create(c.Name, c.Reads) })
 }
 
@@ -89,11 +89,11 @@ func (in *inbox) Consume(c *reader.Consumer) error {
 
 func (in *inbox) Stop() { in.reads.Store(nil) }
 
-// receive takes in a delivery.
+// receive passes a delivery to the reader.
 func (in *inbox) receive(c *reader.Consumer, d delivery) {
 	if in.reads.Load() == c {
 		m := &reader.Message{Seq: d.seq, Partition: d.partition, Session: d.cmd.Session, Body: &content{message: d.message},
-			Presses: d.cmd.Data.CommandKind() != schemas.CommandPrompt}
+			Urgent: d.cmd.Data.CommandKind() != schemas.CommandPrompt}
 		in.reader.Receive(c, d.nth, m, fmt.Sprintf("%s %d", c.Name, d.seq))
 	}
 }
@@ -111,53 +111,59 @@ func (in *inbox) Counts(ctx context.Context, name string) (delivered, settled ui
 	return i.delivered, i.settled, err
 }
 
-func (in *inbox) Ack(settle string) {
+func (in *inbox) Ack(reply string) {
 	var name string
 	var seq uint64
-	_, _ = fmt.Sscan(settle, &name, &seq)
+	_, _ = fmt.Sscan(reply, &name, &seq)
 	in.send(fmt.Sprintf("%s %d ack", in.name, seq), func() { in.queue.ack(name, seq, in.name) })
 }
 
-func (in *inbox) Gone(ctx context.Context, m *reader.Message) bool {
-	gone, err := ask(ctx, in.process, fmt.Sprintf("%d gone", m.Seq),
+func (in *inbox) Refetch(ctx context.Context, m *reader.Message) (deleted bool) {
+	deleted, err := ask(ctx, in.process, fmt.Sprintf("%d gone", m.Seq),
 		func() (bool, error) { return !in.queue.has(m.Seq), nil })
-	if err == nil && !gone {
-		m.Body.(*content).lacks = false
+	if err == nil && !deleted {
+		m.Body.(*content).dropped = false
 	}
-	return err == nil && gone
+	return err == nil && deleted
 }
 
-// content is what a runner has of a message.
+// content is the body of a message, as a runner has it.
 type content struct {
 	*message
-	lacks bool
+	dropped bool // the payload, until Refetch
 }
 
-func (c *content) LetGo() bool {
-	c.lacks = true
+func (c *content) DropPayload() bool {
+	c.dropped = true
 	return true
 }
 
-// Deliver is the handler's, with the times at which the process may be suspended before and after.
+// Deliver calls the handler. The process may be suspended before and after the call.
 func (in *inbox) Deliver(ctx context.Context, m *reader.Message, entered func()) error {
-	return in.between(ctx, m, func(ctx context.Context, m *message) error {
-		if m.refusal != "" {
-			return in.reject(ctx, m, schemas.RejectInvalid, m.refusal)
+	return in.between(ctx, m, func(ctx context.Context, stored *message) error {
+		if stored.refusal != "" {
+			return in.reject(ctx, m, schemas.RejectInvalid, stored.refusal)
 		}
-		return in.handler.Deliver(ctx, m.cmd, entered)
+		return in.handler.Deliver(ctx, stored.cmd, entered)
 	})
 }
 
+// Void always returns false: the sessions of all results in the simulation have a log.
+func (in *inbox) Void(context.Context, *reader.Message) bool { return false }
+
 func (in *inbox) GiveUp(ctx context.Context, m *reader.Message, reason string) error {
-	return in.between(ctx, m, func(ctx context.Context, m *message) error {
+	return in.between(ctx, m, func(ctx context.Context, _ *message) error {
 		return in.reject(ctx, m, schemas.RejectDelivery, reason)
 	})
 }
 
-func (in *inbox) reject(ctx context.Context, m *message, code schemas.RejectCode, reason string) error {
-	return in.handler.Reject(ctx, m.cmd.Session, schemas.CommandRejected{
-		CommandID: m.cmd.ID, Kind: m.cmd.Data.CommandKind(), Code: code, Reason: reason, StreamSeq: m.seq,
+func (in *inbox) reject(ctx context.Context, m *reader.Message, code schemas.RejectCode, reason string) error {
+	cmd := m.Body.(*content).cmd
+	err := in.handler.Reject(ctx, cmd.Session, schemas.CommandRejected{
+		CommandID: cmd.ID, Kind: cmd.Data.CommandKind(), Code: code, Reason: reason, StreamSeq: m.Seq,
 	})
+	m.Rejected = err == nil
+	return err
 }
 
 func (in *inbox) between(ctx context.Context, m *reader.Message, do func(context.Context, *message) error) error {
@@ -171,14 +177,14 @@ func (in *inbox) between(ctx context.Context, m *reader.Message, do func(context
 	if err := in.pass(what("enters")); err != nil {
 		return err
 	}
-	if m.Body.(*content).lacks {
-		return errNoAnswer // to the question whether it is gone
+	if m.Body.(*content).dropped {
+		return errNoAnswer // from Refetch
 	}
 	err := do(ctx, m.Body.(*content).message)
 	if err != nil {
 		in.note("%s: could not deliver %d: %v", in.name, m.Seq, err)
 	}
-	time.Sleep(in.draw(what("settles")).between(1000, 100_000)) // what fails one may fail several
+	time.Sleep(in.draw(what("settles")).between(1000, 100_000)) // so that a fault can hit several of them
 	return errors.Join(err, in.pass(what("settles")))
 }
 
@@ -186,5 +192,5 @@ func (in *inbox) Owns(ctx context.Context, session string) error {
 	return in.handler.Owns(ctx, session)
 }
 
-// Attempt counts nothing: no command of the simulation kills its runner.
+// Attempt does not count attempts: no command of the simulation kills its runner.
 func (in *inbox) Attempt(context.Context, uint64) (lost int, end func()) { return 0, func() {} }

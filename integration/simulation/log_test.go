@@ -15,7 +15,7 @@ import (
 
 var errOutcome = errors.New("outcome unknown")
 
-// lose is the store's hook: now and then it is never found out whether a commit was stored.
+// lose is the store's hook: sometimes the writer never learns whether a commit was stored.
 func (w *world) lose(events []schemas.Event, stored bool) error {
 	if stored {
 		for _, e := range events {
@@ -29,18 +29,17 @@ func (w *world) lose(events []schemas.Event, stored bool) error {
 	return nil
 }
 
-// farLog is a session's log as a process has it that reaches it through a network. It stores one commit after the
-// other, in the background.
+// farLog is a session's log behind a network. It stores one commit after the other, in the background.
 type farLog struct {
 	*process
 	session string
 	mem     *eventstore.Log
 
 	mu      sync.Mutex
-	queue   []schemas.Event // appended and not stored
-	sending bool            // a commit is on its way; what gathers behind it follows
+	queue   []schemas.Event // appended and not stored yet
+	sending bool            // a commit is in flight; the queue is sent after it
 	head    uint64          // last event known to be stored
-	proven  time.Time       // when the newest event that was stored was sent
+	proven  time.Time       // when the newest stored event was sent
 	changed chan struct{}   // closed when any of these changes
 	err     error
 }
@@ -60,7 +59,7 @@ func (p *process) openLog(ctx context.Context, session string) (*farLog, error) 
 	})
 }
 
-// Append hands an event over.
+// Append adds an event to the queue.
 func (l *farLog) Append(_ context.Context, e schemas.Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +70,7 @@ func (l *farLog) Append(_ context.Context, e schemas.Event) error {
 	return nil
 }
 
-// Send has what has gathered stored.
+// Send stores the queue in the background.
 func (l *farLog) Send() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,8 +103,7 @@ func (l *farLog) sendAll() {
 	}
 }
 
-// store stores a commit. Where the answer is long in coming, the log reads back and sends again, so that all it costs
-// is time.
+// store stores a commit. A late answer costs time only: the log reads back, and sends the commit again if it was lost.
 func (l *farLog) store(commit []schemas.Event) (sent time.Time, err error) {
 	if err := l.pass("log " + l.session); err != nil {
 		return sent, err
@@ -137,13 +135,13 @@ func (l *farLog) store(commit []schemas.Event) (sent time.Time, err error) {
 	return sent, err
 }
 
-// change tells everybody who waits. The caller holds the lock.
+// change wakes all waiting goroutines. The caller holds the lock.
 func (l *farLog) change() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// fail ends the log. The caller holds the lock.
+// fail ends the log with an error. The caller holds the lock.
 func (l *farLog) fail(err error) {
 	if l.err == nil {
 		l.err = err
@@ -151,7 +149,7 @@ func (l *farLog) fail(err error) {
 	}
 }
 
-// until waits for done, which is asked under the lock, or the log's end.
+// until waits until done, which it calls with the lock held, returns true, or the log has failed.
 func (l *farLog) until(ctx context.Context, done func() bool) error {
 	for {
 		l.mu.Lock()
@@ -169,7 +167,7 @@ func (l *farLog) until(ctx context.Context, done func() bool) error {
 	}
 }
 
-// Flush waits until what was appended is stored.
+// Flush waits until all appended events are stored.
 func (l *farLog) Flush(ctx context.Context) error {
 	l.Send()
 	l.mu.Lock()
@@ -178,7 +176,7 @@ func (l *farLog) Flush(ctx context.Context) error {
 	return l.until(ctx, func() bool { return l.head >= last })
 }
 
-// Confirm waits for an event that was sent since, or compares the end of the log.
+// Confirm returns once an event that was sent since is stored, or compares the end of the log.
 func (l *farLog) Confirm(ctx context.Context, since time.Time) error {
 	l.Send()
 	for {
@@ -203,7 +201,7 @@ func (l *farLog) Confirm(ctx context.Context, since time.Time) error {
 	}
 }
 
-// Read yields what was stored when the log was opened.
+// Read yields the events that were stored when the log was opened.
 func (l *farLog) Read(ctx context.Context, from uint64) iter.Seq2[schemas.Event, error] {
 	return func(yield func(schemas.Event, error) bool) {
 		events, err := ask(ctx, l.process, "read "+l.session, func() ([]schemas.Event, error) {
@@ -220,7 +218,7 @@ func (l *farLog) Read(ctx context.Context, from uint64) iter.Seq2[schemas.Event,
 	}
 }
 
-// all collects what is yielded.
+// all collects the events of a sequence.
 func all(events iter.Seq2[schemas.Event, error]) (list []schemas.Event, err error) {
 	for e, err := range events {
 		if err != nil {
@@ -252,7 +250,7 @@ func (l *farLog) SaveSnapshot(ctx context.Context, version int, seq uint64, stat
 	})
 }
 
-// Close gives the log up.
+// Close fails the log with [eventstore.ErrClosed].
 func (l *farLog) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

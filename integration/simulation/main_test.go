@@ -3,6 +3,7 @@ package simulation_test
 import (
 	"flag"
 	"math/rand/v2"
+	"runtime/debug"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -14,7 +15,7 @@ var (
 	simFirst = flag.Uint64("sim.first", 0, "the first of them; 0 is a random one")
 )
 
-// firstSeed is where the seeds of this run of the tests begin.
+// firstSeed is the first seed of this test run.
 func firstSeed() uint64 {
 	if *simFirst == 0 {
 		*simFirst = 1 + rand.Uint64()>>24
@@ -22,4 +23,7 @@ func firstSeed() uint64 {
 	return *simFirst
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // with the default 100 the collector takes a fifth of the processor time
+	goleak.VerifyTestMain(m)
+}

@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/bus/inbox/membership"
 )
 
-// network is the world as a runner's [membership.Membership] sees it.
+// network is the network of a runner's [membership.Membership].
 type network struct{ *process }
 
 func (n *network) Join(receive func([]byte)) (stop func(), err error) {
@@ -28,7 +28,7 @@ func (n *network) Publish(heartbeat []byte) error {
 	return nil
 }
 
-// Unconnected never knows: what probes find is told by [world.miss].
+// Unconnected never has a result: [world.miss] reports lost connections in place of probes.
 func (n *network) Unconnected(ctx context.Context, _ string) bool {
 	<-ctx.Done()
 	return false
@@ -53,7 +53,7 @@ func (n *network) Remove(context.Context) error {
 	return nil
 }
 
-// members is what the servers do for the runners: they forward heartbeats, and keep a list. The world's lock guards it.
+// members is the servers' part of membership: they forward heartbeats and keep a list. The world's lock guards it.
 type members struct {
 	live    []*member
 	entries map[string]time.Time // when they expire
@@ -75,18 +75,18 @@ func (w *world) broadcast(from string, heartbeat []byte) {
 	}
 }
 
-// miss has the others take a runner for dead, because its connection is closed: rightly or not.
+// miss makes the other runners count a runner as lost because its connection is closed, whether it is alive or not.
 func (w *world) miss(name string) {
 	r := w.draw("miss " + name)
 	if r.percent(10) {
-		return // the runner that should probe it does not: its missing heartbeats will be noticed
+		return // the runner that should probe it is lost itself: the missing heartbeats will be noticed
 	}
 	time.Sleep(r.between(100*time.Millisecond, 300*time.Millisecond))
 	heartbeat, _ := json.Marshal(map[string]any{"id": name, "gone": true})
 	w.broadcast("", heartbeat)
 }
 
-// listed are the runners in the list.
+// listed returns the runners in the list.
 func (w *world) listed() (ids []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 
 const textOverloaded = "overloaded"
 
-// checkModel knows every model but one.
+// checkModel accepts every model but one.
 func checkModel(m schemas.ModelRef) error {
 	if m.ID == "unknown" {
 		return errors.New("no such model")
@@ -21,27 +21,27 @@ func checkModel(m schemas.ModelRef) error {
 	return nil
 }
 
-// model answers at random: with text, quickly or slowly, with calls of tools, or not at all.
+// model answers at random: with text, fast or slowly, with calls of tools, or not at all.
 type model struct{ *runner }
 
-// manner is how a model answers.
+// manner is a way in which a model answers.
 type manner int
 
 const (
 	says manner = iota
 	saysSlowly
 	calls
-	callsAtLength // and the reply is cut off
+	callsAtLength // the reply with the calls is truncated
 	overloaded
 	refuses
-	breaks // the stream itself
+	breaks // the stream breaks off
 	hangs
 )
 
 var manners = []weighted[manner]{{40, says}, {10, saysSlowly}, {35, calls}, {2, callsAtLength}, {7, overloaded},
 	{2, refuses}, {2, breaks}, {2, hangs}}
 
-// Stream answers. What it will say is drawn when it is asked.
+// Stream streams an answer, which it draws at the call.
 func (m *model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
 		m.acts("calls a model", req.SessionID)
@@ -101,7 +101,8 @@ func (m *model) stream(ctx context.Context, session string, r draw, how manner,
 	return nil
 }
 
-// wait waits as a stream does that goes through the process.
+// wait waits until the next part of a stream is due. It returns an error if the process has died, and blocks while the
+// process is suspended.
 func (m *model) wait(ctx context.Context, session string, d time.Duration) error {
 	err := sleep(ctx, d)
 	if dead := m.pass("model " + session); dead != nil {

@@ -12,11 +12,11 @@ var (
 	errNoAnswer = errors.New("no answer")
 )
 
-// requestTimeout is how long a process waits for an answer that will not come.
+// requestTimeout is how long a process waits for an answer that was lost.
 const requestTimeout = 2 * time.Second
 
-// process is something that can die and be suspended. Everything that its goroutines do for others to see goes through
-// it.
+// process is a simulated process that can die and be suspended. Every externally visible action of its goroutines goes
+// through it.
 type process struct {
 	*world
 	name string
@@ -26,9 +26,9 @@ type process struct {
 	mu   sync.Mutex
 	dead bool
 	connection
-	frozen chan struct{} // closed when it goes on; nil while it is not suspended
-	slept  time.Time     // when it was suspended last
-	woke   time.Time     // when it went on after that
+	frozen chan struct{} // closed when it continues; nil while it is not suspended
+	slept  time.Time     // when it was last suspended
+	woke   time.Time     // when it continued after that
 }
 
 func (w *world) newProcess(name string) *process {
@@ -38,8 +38,8 @@ func (w *world) newProcess(name string) *process {
 	return p
 }
 
-// pass waits while the process is suspended, and fails when it is dead. What is waiting for whom does not go on at the
-// same moment.
+// pass waits while the process is suspended, and returns an error when it is dead. Waiting goroutines do not continue
+// at the same time.
 func (p *process) pass(what string) error {
 	for slept := false; ; slept = true {
 		p.mu.Lock()
@@ -59,7 +59,7 @@ func (p *process) pass(what string) error {
 	}
 }
 
-// die ends the process where it stands.
+// die ends the process at once.
 func (p *process) die() {
 	p.mu.Lock()
 	p.dead = true
@@ -71,7 +71,7 @@ func (p *process) die() {
 	p.kill(errDead)
 }
 
-// freeze suspends the process, if it is not.
+// freeze suspends the process, unless it is suspended.
 func (p *process) freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +80,7 @@ func (p *process) freeze() {
 	}
 }
 
-// thaw lets it go on.
+// thaw lets the process continue.
 func (p *process) thaw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,22 +90,22 @@ func (p *process) thaw() {
 	}
 }
 
-// asleepSince reports whether the process was suspended, for longer than d, after a moment.
+// asleepSince reports whether the process was suspended for longer than d after a time.
 func (p *process) asleepSince(at time.Time, d time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.woke.After(at) && p.woke.Sub(p.slept) > d
 }
 
-// awakeSince returns when the process went on last, after it was suspended.
+// awakeSince returns when the process last continued after a suspension.
 func (p *process) awakeSince() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.woke
 }
 
-// ask does something at a server and waits for the answer. What has been sent arrives, also when its sender is dead by
-// then.
+// ask sends a request to a server and waits for the answer. A request that was sent arrives even if its sender dies in
+// the meantime.
 func ask[T any](ctx context.Context, p *process, what string, effect func() (T, error)) (answer T, err error) {
 	if err := p.pass(what); err != nil {
 		return answer, err
@@ -141,13 +141,13 @@ func ask[T any](ctx context.Context, p *process, what string, effect func() (T, 
 	return got.answer, got.err
 }
 
-// request is [ask] for what has no answer but an error.
+// request is [ask] for requests whose answer is only an error.
 func (p *process) request(ctx context.Context, what string, effect func() error) error {
 	_, err := ask(ctx, p, what, func() (struct{}, error) { return struct{}{}, effect() })
 	return err
 }
 
-// send does something at a server without waiting for it.
+// send sends a message to a server without waiting for an answer.
 func (p *process) send(what string, effect func()) {
 	if p.pass(what) != nil {
 		return
@@ -170,7 +170,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// processClock is the clock as the process sees it: nothing goes off while it is suspended.
+// processClock is the clock of the process: no timer fires while the process is suspended.
 type processClock struct{ *process }
 
 func (processClock) Now() time.Time { return time.Now() }

@@ -11,9 +11,9 @@ import (
 
 const (
 	partitions = 4
-	// goneAfter is when a reader misses the heartbeats of a deleted consumer.
+	// goneAfter is how long after its deletion a reader misses the heartbeats of a consumer.
 	goneAfter = 2 * time.Second
-	// duplicateWindow is how long the queues know the id of a message.
+	// duplicateWindow is how long the queues remember the id of a message.
 	duplicateWindow = 10 * time.Minute
 )
 
@@ -22,14 +22,14 @@ type message struct {
 	seq        uint64
 	partition  int
 	cmd        schemas.Command
-	refusal    string // of a message that is no command
+	refusal    string // why the message is not a valid command
 	deliveries int
 }
 
-// delivery is a message on its way to a runner.
+// delivery is a message in flight to a runner.
 type delivery struct {
 	*message
-	nth uint64 // of its consumer
+	nth uint64 // number among the deliveries of its consumer
 }
 
 // queue is the server's side of the inbox: a work queue and its consumers. The world's lock guards it.
@@ -38,7 +38,7 @@ type queue struct {
 	seq       uint64
 	messages  []*message  // in order
 	consumers []*consumer // in order
-	// shared are the sessions of which one of two consumers has settled what the other had delivered too.
+	// shared are the sessions that had a message which two consumers delivered and one of them settled.
 	shared map[string]bool
 }
 
@@ -71,9 +71,9 @@ func (q *queue) put(cmd schemas.Command, refusal string) uint64 {
 	return m.seq
 }
 
-// create makes a consumer. A work queue has one for each partition, but servers of a cluster may make two at the same
-// moment. A consumer is in the memory of a server, and sometimes goes with it. Waiting counts the messages there are
-// for it.
+// create creates a consumer. A work queue has one for each partition, but servers of a cluster may create two at the
+// same time. A consumer is stored in the memory of a server and is sometimes lost with it. create returns the number
+// of messages that are stored for it.
 func (q *queue) create(name string, reads []int) (waiting uint64, err error) {
 	q.w.mu.Lock()
 	defer q.w.mu.Unlock()
@@ -101,20 +101,20 @@ func (q *queue) create(name string, reads []int) (waiting uint64, err error) {
 	return waiting, nil
 }
 
-// consume has an inbox receive what a consumer delivers.
+// consume connects an inbox to the deliveries of a consumer.
 func (q *queue) consume(rc *reader.Consumer, in *inbox) error {
 	q.w.mu.Lock()
 	defer q.w.mu.Unlock()
 	c := q.find(rc.Name)
 	if c == nil {
-		return reader.ErrGone
+		return reader.ErrConsumerNotFound
 	}
 	c.in, c.reader = in, rc
 	q.serve(c)
 	return nil
 }
 
-// find returns a consumer, nil if there is none of the name.
+// find returns the consumer with this name, or nil.
 func (q *queue) find(name string) *consumer {
 	for _, c := range q.consumers {
 		if c.name == name {
@@ -124,7 +124,7 @@ func (q *queue) find(name string) *consumer {
 	return nil
 }
 
-// serve delivers what there is.
+// serve delivers all messages that are due.
 func (q *queue) serve(c *consumer) {
 	if c.in == nil {
 		return
@@ -144,8 +144,8 @@ func (q *queue) serve(c *consumer) {
 	}
 }
 
-// remove deletes a consumer, and reports whether it was there. Its reader learns of it at once, or after a while. With
-// it go its acknowledgements.
+// remove deletes a consumer, and reports whether it existed. Its reader learns of it at once, or after some time.
+// Acknowledgements of its deliveries have no effect from then on.
 func (q *queue) remove(name string, notice time.Duration) bool {
 	q.w.mu.Lock()
 	defer q.w.mu.Unlock()
@@ -161,11 +161,13 @@ func (q *queue) remove(name string, notice time.Duration) bool {
 	if !q.w.healed && q.w.draw("gone "+name).percent(10) {
 		notice = goneAfter // the answer to its request was lost
 	}
-	time.AfterFunc(notice, func() { c.in.deliver(name, func() { c.in.reader.Break(c.reader, reader.ErrGone) }) })
+	time.AfterFunc(notice, func() {
+		c.in.deliver(name, func() { c.in.reader.Break(c.reader, reader.ErrConsumerNotFound) })
+	})
 	return true
 }
 
-// names are the consumers there are.
+// names returns the names of all consumers.
 func (q *queue) names() (names []string) {
 	q.w.mu.Lock()
 	defer q.w.mu.Unlock()
@@ -182,7 +184,7 @@ func (q *queue) has(seq uint64) bool {
 	return slices.ContainsFunc(q.messages, func(m *message) bool { return m.seq == seq })
 }
 
-// info is what a consumer has delivered, and how much of it was settled.
+// info returns how many messages a consumer has delivered, and how many of them were settled.
 type info struct{ delivered, settled uint64 }
 
 func (q *queue) info(name string) (info, error) {
@@ -190,12 +192,12 @@ func (q *queue) info(name string) (info, error) {
 	defer q.w.mu.Unlock()
 	c := q.find(name)
 	if c == nil {
-		return info{}, reader.ErrGone
+		return info{}, reader.ErrConsumerNotFound
 	}
 	return info{c.delivered, c.delivered - uint64(len(c.pending))}, nil
 }
 
-// ack settles a message, if its consumer is still there.
+// ack settles a message if its consumer exists.
 func (q *queue) ack(name string, seq uint64, by string) {
 	q.w.mu.Lock()
 	defer q.w.mu.Unlock()

@@ -2,7 +2,7 @@
 
 package simulation_test
 
-// How many seeds are run, and how many are run twice, where nobody says.
+// Default numbers of seeds that are run, and of seeds that are run twice.
 const (
 	raceEnabled  = false
 	defaultSeeds = 100

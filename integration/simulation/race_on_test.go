@@ -2,7 +2,7 @@
 
 package simulation_test
 
-// The race detector makes everything some ten times as slow.
+// The race detector makes the simulation about ten times slower.
 const (
 	raceEnabled  = true
 	defaultSeeds = 30

@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// runner is a process that drives sessions. One that is started again is another.
+// runner is a process that drives sessions. A restarted runner is a new process.
 type runner struct {
 	*process
 	source string
@@ -48,7 +48,7 @@ func (r *runner) options() host.Options {
 		Deps: driver.Deps{
 			Model: &model{r}, Tools: &dispatcher{r}, Live: &live{r.process}, Timers: &timers{r.process},
 			Outbox: &outbox{r.process},
-			Clock:  processClock{r.process}, Nonce: func() string { return "n" }, // seeds give the same again
+			Clock:  processClock{r.process}, Nonce: func() string { return "n" }, // constant, so that a seed can be repeated
 			Source: r.source, IdleTimeout: 20 * time.Second, CallWindow: r.window,
 			Retryable: func(reply *schemas.AssistantMessage) bool { return reply.ErrorMessage == textOverloaded },
 		},
@@ -59,7 +59,7 @@ func (r *runner) options() host.Options {
 			Fallbacks: []schemas.ModelRef{{ID: "fallback"}},
 		},
 		CheckModel:    checkModel,
-		SubagentCheck: 10 * time.Second, // nothing is lost here: it must find nothing
+		SubagentCheck: 10 * time.Second, // no message is lost here, so the check must find nothing
 		SnapshotEvery: 25, CacheSize: 2, CacheAge: 5 * time.Second,
 		Policy: schemas.ToolPolicy{Extensions: []string{schemas.ToolAgent}},
 	}
@@ -83,8 +83,8 @@ func (r *runner) open(ctx context.Context, session string) (host.SessionLog, err
 	return l, nil
 }
 
-// acts is called for everything that the log cannot fence: a call of a model or a tool. A runner that has been
-// suspended since another one wrote must not get that far.
+// acts is called for each action that the log cannot fence: a call of a model or a tool. A runner that was suspended
+// after another one extended the session must not act.
 func (r *runner) acts(what, session string) {
 	lost, at := r.lost(session)
 	if lost && r.asleepSince(at, maxPause) {
@@ -93,7 +93,7 @@ func (r *runner) acts(what, session string) {
 	}
 }
 
-// lost reports whether another runner has extended a session that this one holds, and when first.
+// lost reports whether another runner has extended a session that this one drives, and when it first did.
 func (r *runner) lost(session string) (bool, time.Time) {
 	r.mu.Lock()
 	l := r.logs[session]
@@ -104,35 +104,36 @@ func (r *runner) lost(session string) (bool, time.Time) {
 	return r.writtenBehind(session, head, r.source)
 }
 
-// goesOn is called when a model's reply continues. A runner that is awake must leave a session that it has lost: by
-// then it has missed its consumer, has read anew, and asked the log; or has asked because it was time to.
+// goesOn is called when a model's reply continues. A runner that is not suspended must stop work on a session that it
+// has lost within leaveWithin: by then it has missed its consumer, created another one and verified the session; or it
+// has verified the session in its periodic check.
 func (r *runner) goesOn(session string) {
 	lost, at := r.lost(session)
 	if woke := r.awakeSince(); woke.After(at) {
 		at = woke
 	}
 	if late := time.Since(at); lost && late > leaveWithin {
-		r.violated("%s: is still at work for %s, which another runner has extended, after %s", r.name, session, late)
+		r.violated("%s: still works on %s, which another runner has extended, after %s", r.name, session, late)
 	}
 }
 
 const leaveWithin = 20 * time.Second
 
-// maxPause is after how long a suspension a runner has to make sure that a session is its own.
+// maxPause is the suspension after which a runner has to verify that it still owns a session.
 const maxPause = 400 * time.Millisecond
 
-// live takes the deltas, and wants what they belong to to be stored.
+// live receives the deltas, and checks that their message_start is stored.
 type live struct{ *process }
 
 func (l *live) Update(_ context.Context, u schemas.Update) {
 	if stored := l.stateOf(u.Session).Seq; stored < u.Event && !l.isDead() {
-		l.violated("%s: a delta of event %d of %s, and the log ends at %d", l.name, u.Event, u.Session, stored)
+		l.violated("%s: a delta of event %d of %s, but the log ends at %d", l.name, u.Event, u.Session, stored)
 	}
 }
 
 func (l *live) Flush(context.Context, string, uint64) {}
 
-// timers are kept by the server.
+// timers are the timers of the server.
 type timers struct{ *process }
 
 func (t *timers) Schedule(ctx context.Context, session string, at time.Time, timer schemas.Timer) error {

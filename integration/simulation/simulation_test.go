@@ -14,7 +14,7 @@ import (
 const (
 	slots = 3 // of runners
 	steps = 9 // of a session's program
-	// healing is the longest that a world may take to come to rest.
+	// healing is how long a world may take to come to rest.
 	healing = 10 * time.Minute
 )
 
@@ -39,14 +39,18 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// found are seeds that have failed: for a consumer that was made although no answer came, of a runner whose share was
-// empty then (1003820, 1018029), for the result of a sub-agent whose parent's run was over (1002636), for a message
-// that waited for one behind it (2017644), for results that a state behind its log did not know, acknowledged because
-// another delivery had appended (476849994451, 476849999032), likewise for a prompt (476849999110), and for a runner
-// that waited for its model while another had the session for a moment (476849993973), and for an acknowledgement to a
-// consumer that was not in use any more and not yet deleted (7000000062).
+// found are seeds that have failed, with the bugs they found:
+//   - 1003820, 1018029: the answer to the creation of a consumer was lost, and the share of its runner was empty then;
+//   - 1002636: the result of a sub-agent whose parent's run had ended;
+//   - 2017644: a message that waited for a later one;
+//   - 476849994451, 476849999032: results that were acknowledged because another delivery had appended, although the
+//     state, which was behind its log, did not have them;
+//   - 476849999110: the same with a prompt;
+//   - 476849993973: a runner that waited for its model while another one owned the session for a moment;
+//   - 7000000062: an acknowledgement to a consumer that was no longer in use and not yet deleted;
+//   - 20261142038: an abort that a driver stored after the host had given the driver up, in some of its runs.
 var found = []uint64{1003820, 1018029, 1002636, 2017644, 476849994451, 476849999032, 476849999110, 476849993973,
-	7000000062}
+	7000000062, 20261142038}
 
 func TestSeedsThatFailed(t *testing.T) {
 	t.Parallel()
@@ -55,9 +59,9 @@ func TestSeedsThatFailed(t *testing.T) {
 	}
 }
 
-// A seed is good for nothing if it does not give the same again. It does, but where several goroutines of one process
-// go on at the same moment and it matters which is first: that is for Go's scheduler to say. With one processor it
-// mostly says the same, with more of them or with the race detector something else each time.
+// TestASeedReplays checks that a seed gives the same steps again. The only exception is the order of goroutines of one
+// process that become runnable at the same time: Go's scheduler decides it. With one processor its order is mostly the
+// same, with more processors or with the race detector it differs each time.
 func TestASeedReplays(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	same := 0
@@ -75,7 +79,7 @@ func TestASeedReplays(t *testing.T) {
 	}
 }
 
-// simulate runs the world of a seed until everything has come to rest, and reports what was violated.
+// simulate runs the world of a seed until everything is at rest, and reports violations.
 func simulate(t *testing.T, seed uint64, trace *[]string) {
 	var violations []string
 	synctest.Test(t, func(*testing.T) {
@@ -83,17 +87,17 @@ func simulate(t *testing.T, seed uint64, trace *[]string) {
 		w.play()
 		end()
 		w.running.Wait()
-		time.Sleep(time.Minute) // requests that nobody waits for end, because time does with this function
+		time.Sleep(time.Minute) // for requests that no goroutine waits for: fake time stops when this function returns
 		violations = w.violations
 	})
 	if len(violations) > 0 {
 		slices.Sort(violations)
-		t.Errorf("seed %d:\n%s\nagain: go test ./integration/simulation -run TestSimulation -v -sim.seed %d",
+		t.Errorf("seed %d:\n%s\nrepeat with: go test ./integration/simulation -run TestSimulation -v -sim.seed %d",
 			seed, strings.Join(violations, "\n"), seed)
 	}
 }
 
-// play has clients send their programs to runners that fail, heals everything, waits for rest and judges.
+// play runs the clients' programs while runners fail, ends all faults, waits for rest and checks the result.
 func (w *world) play() {
 	number := 1 + w.draw("sessions").IntN(3)
 	last := make(chan *runner, slots)
@@ -123,7 +127,7 @@ func (w *world) play() {
 	w.judge()
 }
 
-// settle waits until nothing is under way.
+// settle waits until everything is at rest.
 func (w *world) settle() {
 	begun := time.Now()
 	for {

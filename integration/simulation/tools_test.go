@@ -10,8 +10,7 @@ import (
 	"github.com/loopbus/loopbus/tools/extension"
 )
 
-// definitions are the tools there are, one for each effect, one that excludes all other calls, and the one that begins
-// sub-agents.
+// definitions are all tools: one for each effect class, one that runs alone, and the one that starts sub-agents.
 var definitions = []schemas.ToolDefinition{
 	{Name: "look", Effect: schemas.EffectReadOnly},
 	{Name: "put", Effect: schemas.EffectIdempotent},
@@ -29,7 +28,7 @@ func (toolbox) Definitions(context.Context) ([]schemas.ToolDefinition, error) {
 	return definitions, nil
 }
 
-// dispatcher hands calls to the workers' queue.
+// dispatcher stores calls in the workers' queue.
 type dispatcher struct{ *runner }
 
 func (d *dispatcher) Dispatch(ctx context.Context, req schemas.ToolRequest, again bool) error {
@@ -52,18 +51,18 @@ func (d *dispatcher) Cancel(_ context.Context, session string, call schemas.Call
 	return nil
 }
 
-// toolWait is after how long without a heartbeat of its worker a call is delivered to another.
+// toolWait is how long a worker may send no heartbeat before its call is redelivered to another worker.
 const toolWait = 30 * time.Second
 
 // job is a call in the workers' queue.
 type job struct {
 	req        schemas.ToolRequest
 	deliveries int
-	cancelled  chan struct{} // closed when it is cancelled
+	cancelled  chan struct{} // closed when the call is cancelled
 	settled    bool
 }
 
-// putCall stores a call, unless it is known, and has a worker take it.
+// putCall stores a call, unless it is a duplicate, and delivers it to a worker.
 func (w *world) putCall(req schemas.ToolRequest) {
 	key := callID(req)
 	w.mu.Lock()
@@ -76,14 +75,14 @@ func (w *world) putCall(req schemas.ToolRequest) {
 	w.running.Go(func() { w.work(j) })
 }
 
-// knows reports whether a call waits or its result does.
+// knows reports whether the call or its result is stored.
 func (w *world) knows(req schemas.ToolRequest) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.underWay(req.Session, req.Call)
 }
 
-// underWay reports whether a call is in the workers' queue or its result in the inbox. The caller holds the lock.
+// underWay reports whether the call is in the workers' queue or its result in the inbox. The caller holds the lock.
 func (w *world) underWay(session string, call schemas.CallKey) bool {
 	if w.jobs[session+"/"+string(call)] != nil {
 		return true
@@ -104,20 +103,20 @@ func (w *world) cancelCall(session string, call schemas.CallKey) {
 	}
 }
 
-// death is where a worker dies or falls asleep in the middle of a call.
+// death is the point of a call at which its worker dies or is suspended.
 type death int
 
 const (
 	survives death = iota
 	diesBefore
-	diesBetween  // it has executed the call and not answered
-	diesAnswered // it has answered and not settled the call
-	sleepsLong   // so long that another worker gets the call
+	diesBetween  // after the execution, before the answer
+	diesAnswered // after the answer, before the acknowledgement
+	sleepsLong   // is suspended so long that another worker gets the call
 )
 
 var deaths = []weighted[death]{{86, survives}, {4, diesBefore}, {4, diesBetween}, {3, diesAnswered}, {3, sleepsLong}}
 
-// work is what becomes of a call: one delivery after the other until it is settled.
+// work delivers a call until it is settled.
 func (w *world) work(j *job) {
 	for !w.deliverCall(j) {
 		time.Sleep(toolWait)
@@ -130,7 +129,7 @@ func (w *world) work(j *job) {
 	}
 }
 
-// deliverCall has a worker take a call. It reports whether that worker has settled it.
+// deliverCall delivers a call to a worker. It reports whether that worker has settled it.
 func (w *world) deliverCall(j *job) bool {
 	key := callID(j.req)
 	r := w.draw("worker " + key)
@@ -146,7 +145,7 @@ func (w *world) deliverCall(j *job) bool {
 		return false
 	case !first && !repeatable:
 		return w.answer(j, r, how, schemas.ErrorResult(schemas.TextOutcomeUnknown), true)
-	case how == sleepsLong: // and wakes up when another has it
+	case how == sleepsLong: // and continues when another worker has the call
 		w.running.Go(func() {
 			result, isError := w.execute(j, r, toolWait+r.about(10*time.Second))
 			w.answer(j, r, survives, result, isError)
@@ -161,7 +160,7 @@ func (w *world) deliverCall(j *job) bool {
 func (w *world) execute(j *job, r draw, takes time.Duration) (schemas.ToolResult, bool) {
 	stubborn := r.percent(10)
 	fails := r.percent(15)
-	if isClosed(j.cancelled) { // the cancellation was here first
+	if isClosed(j.cancelled) { // the cancellation arrived before the call
 		return schemas.ErrorResult(loop.TextAborted), true
 	}
 	w.count(j.req)
@@ -181,7 +180,7 @@ func (w *world) execute(j *job, r draw, takes time.Duration) (schemas.ToolResult
 }
 
 // answer sends the result to the session's inbox, sometimes twice or late, and settles the call unless the worker dies
-// before that.
+// first.
 func (w *world) answer(j *job, r draw, how death, result schemas.ToolResult, isError bool) (settled bool) {
 	twice, late := w.faulty() && r.percent(4), w.faulty() && r.percent(4)
 	if late {
@@ -198,7 +197,7 @@ func (w *world) answer(j *job, r draw, how death, result schemas.ToolResult, isE
 	delete(w.jobs, callID(j.req))
 	j.settled = true
 	w.mu.Unlock()
-	if twice { // when nobody knows any more that it was stored
+	if twice { // after the duplicate window of the first
 		time.Sleep(r.about(5 * time.Second))
 		w.queue.put(cmd, "")
 	}
@@ -213,11 +212,11 @@ func (w *world) count(req schemas.ToolRequest) {
 	w.executions[key]++
 	w.tell("tool %s executes %s", req.ToolName, key)
 	if s := w.sessions[req.Session]; s.state.Seq < req.StartSeq {
-		w.fail(fmt.Sprintf("%s is executed, and its tool_execution_start is not stored", key))
+		w.fail(fmt.Sprintf("%s is executed, but its tool_execution_start is not stored", key))
 	}
 }
 
-// callID is the call as the logs know it.
+// callID returns the key under which a call's executions are counted.
 func callID(req schemas.ToolRequest) string { return req.Session + "/" + string(req.Call) }
 
 func isClosed(c <-chan struct{}) bool {

@@ -12,36 +12,36 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// world is everything there is for one seed: the servers' side, and its users.
+// world is the simulation of one seed: the servers, the runners and the clients.
 type world struct {
 	*chance
 	ctx     context.Context
 	store   *eventstore.Memory
 	queue   *queue
-	window  int // calls of one tool that a session has with the workers at once
+	window  int // maximum number of calls of one tool that a session has in flight
 	running sync.WaitGroup
 
 	mu         sync.Mutex
-	healed     bool // nothing fails any more
+	healed     bool // faults are over
 	sessions   map[string]*session
-	jobs       map[string]*job      // calls that wait for a worker or have one
+	jobs       map[string]*job      // unsettled calls
 	seenCalls  map[string]time.Time // when a call was stored
 	timers     map[string]*timer
 	members    members
 	commands   []history.Command
 	executions map[string]int
 	violations []string
-	trace      *[]string // what happened; nil if nobody wants to know
+	trace      *[]string // all steps; nil unless they are logged
 	begun      time.Time
 }
 
-// session is what is stored of one.
+// session is the stored data of one session.
 type session struct {
 	state  loop.State
 	writes []write
 }
 
-// write is who stored an event, and when.
+// write is the source of a stored event and the time at which it was stored.
 type write struct {
 	source string
 	at     time.Time
@@ -61,7 +61,7 @@ func newWorld(seed uint64, trace *[]string) (w *world, end context.CancelFunc) {
 	return w, end
 }
 
-// faulty reports whether things still fail.
+// faulty reports whether faults are still injected.
 func (w *world) faulty() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +75,7 @@ func (w *world) heal() {
 	w.tell("healed")
 }
 
-// reply records what happened. The caller holds the lock.
+// tell records a step. The caller holds the lock.
 func (w *world) tell(format string, args ...any) {
 	if w.trace != nil {
 		*w.trace = append(*w.trace, fmt.Sprintf("%10.6f ", time.Since(w.begun).Seconds())+fmt.Sprintf(format, args...))
@@ -102,7 +102,7 @@ func (w *world) violated(format string, args ...any) {
 	w.fail(fmt.Sprintf(format, args...))
 }
 
-// stored folds an event that was stored.
+// stored applies a stored event to the state of its session.
 func (w *world) stored(e schemas.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,14 +124,14 @@ func (w *world) session(id string) *session {
 	return s
 }
 
-// stateOf returns the end of a session's log and what its run is. Nothing of it may be changed.
+// stateOf returns the state of a session at the end of its log. The caller must not modify it.
 func (w *world) stateOf(id string) loop.State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.session(id).state
 }
 
-// writtenBehind reports whether another writer has extended a session behind what one knows of it, and when first.
+// writtenBehind reports whether another writer has extended a session after the given sequence, and when it first did.
 func (w *world) writtenBehind(id string, head uint64, source string) (bool, time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,7 +143,7 @@ func (w *world) writtenBehind(id string, head uint64, source string) (bool, time
 	return false, time.Time{}
 }
 
-// setTimer has a timer come into the session's inbox at a moment, or up to half a second later.
+// setTimer sends a timer to the session's inbox at the given time, or up to half a second later.
 func (w *world) setTimer(session string, at time.Time, due schemas.Timer) {
 	cmd := schemas.Command{
 		ID: fmt.Sprintf("timer-%s-%s-%d", due.Name, due.RunID, at.UnixMilli()), Session: session, Data: &due,
@@ -157,7 +157,7 @@ func (w *world) setTimer(session string, at time.Time, due schemas.Timer) {
 	w.timers[session+"/"+due.Name] = t
 }
 
-// timer is one that is set.
+// timer is a timer that is set.
 type timer struct{ *time.Timer }
 
 func (w *world) fire(t *timer, cmd schemas.Command, name string) {

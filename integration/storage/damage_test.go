@@ -16,8 +16,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What an unclean stop leaves of the last block costs the events behind the damage and nothing before it: the log is
-// shorter and still a log, and its session goes on.
+// Damage in the last block after an unclean stop loses the events after the damage and no earlier ones: the log is
+// shorter but valid, and its session continues.
 func TestADamagedLastBlock(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(raw []byte) []byte{
@@ -61,9 +61,8 @@ func TestADamagedLastBlock(t *testing.T) {
 	}
 }
 
-// A wrong byte in a block that is not the last costs the rest of that block. What is behind it stays, so that the log
-// has a hole: verifying names the first event that is not what it should be, and a runner that has to read the log
-// refuses to go on. Other sessions do.
+// A wrong byte in an earlier block loses the rest of that block but no later blocks, so that the log has a gap. Verify
+// names the first wrong event, and a runner that has to read the log refuses to continue. Other sessions continue.
 func TestADamagedBlockInTheMiddle(t *testing.T) {
 	t.Parallel()
 	var j journal

@@ -1,2 +1,2 @@
-// Package storage holds tests of streams that are full, of a disk that is full, and of stored files that are damaged.
+// Package storage has tests of full streams, a full disk, and damaged files of a server.
 package storage

@@ -16,8 +16,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A disk without room, as the kernel tells it: the next block of a stream is /dev/full. Nothing is acknowledged that is
-// not kept. When there is room, and the server has been started again, everything goes on.
+// The next block of a stream is /dev/full, so that the kernel reports a full disk. The server acknowledges no message
+// that it has not stored. Once there is room and the server was restarted, all sessions continue.
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, stream := range []string{schemas.StreamCommands, schemas.StreamEvents} {
@@ -27,7 +27,7 @@ func TestAFullDisk(t *testing.T) {
 			s := system.Start(t, c.URL(), system.Options{Model: &rehearsal.Model{}})
 			s.Prompted(t, "s0", "hello", 1)
 			acked := map[string][]string{"s0": {"hello"}}
-			s.EmptyInbox(t) // a queue that has become empty begins another block
+			s.EmptyInbox(t) // an empty queue starts a new block
 			noRoom := nextBlock(t, blocks(t, c.StoreOf(0), stream))
 			if err := os.Symlink("/dev/full", noRoom); err != nil {
 				t.Fatal(err)
@@ -58,7 +58,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-// nextBlock is the file that comes after those.
+// nextBlock returns the name of the file after these blocks.
 func nextBlock(t *testing.T, files []string) string {
 	t.Helper()
 	dir, last := filepath.Split(files[len(files)-1])

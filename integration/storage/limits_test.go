@@ -30,8 +30,8 @@ func full(err error) bool {
 		strings.Contains(err.Error(), "maximum bytes")
 }
 
-// An inbox that is full tells the sender. What it had acknowledged is answered once there is a runner, a timer that
-// came due meanwhile arrives, and then there is room again.
+// A full inbox refuses commands with an error. Once a runner is live, the acknowledged commands are answered, a timer
+// that was due in the meantime arrives, and the inbox has room again.
 func TestAFullInbox(t *testing.T) {
 	t.Parallel()
 	server := system.StartServer(t, false)
@@ -64,13 +64,13 @@ func TestAFullInbox(t *testing.T) {
 		return err == nil && stream.CachedInfo().State.LastSeq == sent+1
 	})
 	if err := publish(t, s, "s0", "one more"); err != nil {
-		t.Errorf("there is room, but the sender is told %v", err)
+		t.Errorf("the inbox has room, but the sender gets %v", err)
 	}
 	s.EmptyInbox(t)
 }
 
-// A log that is full stops its sessions where they are: what is there is whole, the runner says why it waits, commands
-// stay in the inbox. With room they go on.
+// A full log stops its sessions: the stored events are valid, the runner logs why it waits, and commands stay in the
+// inbox. Once the log has room, the sessions continue.
 func TestAFullLog(t *testing.T) {
 	t.Parallel()
 	var j journal
@@ -98,8 +98,8 @@ func TestAFullLog(t *testing.T) {
 	settled(t, s, acked)
 }
 
-// A call for which the queue has no room is not answered with an error: its session tries again until there is room,
-// and the tool runs once.
+// A call for which the queue has no room does not get an error as its result: the runner tries again until there is
+// room, and the tool runs once.
 func TestAFullToolQueue(t *testing.T) {
 	t.Parallel()
 	var j journal
@@ -128,7 +128,7 @@ func TestAFullToolQueue(t *testing.T) {
 		"*"))); err != nil {
 		t.Fatal(err)
 	}
-	s.Until(t, "s1", "the end of the run", system.Ends(1)) // a call in its queue is no message of the inbox
+	s.Until(t, "s1", "the end of the run", system.Ends(1)) // an empty inbox does not mean that the call's queue is empty
 	settled(t, s, map[string][]string{"s1": {"go"}})
 	ends := system.DataOf[*schemas.ToolExecutionEnd](s.LogOf(t, "s1"))
 	if len(ends) != 1 || ends[0].IsError {
@@ -136,8 +136,8 @@ func TestAFullToolQueue(t *testing.T) {
 	}
 }
 
-// A payload for which the object store has no room is not referred to by the log, although the store may say that it
-// has it: half of it. With room the session goes on.
+// The log does not refer to a payload for which the object store had no room, although the store may list it with half
+// of its data. Once there is room, the session continues.
 func TestAFullObjectStore(t *testing.T) {
 	t.Parallel()
 	var j journal

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	bustest.Main(m)
 }
 
-// journal keeps what a runner logs.
+// journal collects the log lines of a runner.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -41,7 +41,7 @@ func (j *journal) Write(p []byte) (int, error) {
 
 func (j *journal) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(j, nil)) }
 
-// says returns how many lines have all the words.
+// says returns the number of lines that contain all the words.
 func (j *journal) says(words ...string) (lines int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -53,7 +53,7 @@ func (j *journal) says(words ...string) (lines int) {
 	return lines
 }
 
-// publish sends a prompt and waits for its acknowledgement as long as a careful sender would.
+// publish sends a prompt and waits for its acknowledgement.
 func publish(t *testing.T, s *system.System, session, text string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -62,7 +62,7 @@ func publish(t *testing.T, s *system.System, session, text string) error {
 	return err
 }
 
-// settled waits until every text that was acknowledged has been answered, and checks the logs.
+// settled waits until every acknowledged text was answered, and checks the logs.
 func settled(t *testing.T, s *system.System, acked map[string][]string) {
 	t.Helper()
 	s.EmptyInbox(t)
@@ -70,7 +70,7 @@ func settled(t *testing.T, s *system.System, acked map[string][]string) {
 		log := s.LogOf(t, session)
 		said := slices.DeleteFunc(system.Said(log), func(text string) bool { return !slices.Contains(texts, text) })
 		if !slices.Equal(said, texts) {
-			t.Errorf("session %s was told %d texts, of %d acknowledged", session, len(said), len(texts))
+			t.Errorf("session %s has %d texts, of %d acknowledged", session, len(said), len(texts))
 		}
 		for _, reason := range system.Reasons(log) {
 			if reason != schemas.EndNoToolCalls {
@@ -78,13 +78,13 @@ func settled(t *testing.T, s *system.System, acked map[string][]string) {
 			}
 		}
 		if refused := system.DataOf[*schemas.CommandRejected](log); len(refused) > 0 {
-			t.Errorf("session %s refused %+v", session, refused[0])
+			t.Errorf("session %s rejected %+v", session, refused[0])
 		}
 		s.Verify(t, session)
 	}
 }
 
-// blocks are the files that hold a stream's messages, in order.
+// blocks returns the files with a stream's messages, in order.
 func blocks(t *testing.T, store, stream string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(store, "jetstream", "*", "streams", stream, "msgs", "*.blk"))

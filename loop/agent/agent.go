@@ -18,10 +18,10 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// session is the id of an agent's only session.
+// session is the id of the one session of an agent.
 const session = "agent"
 
-// Options are what an [Agent] begins with. Stream is required.
+// Options are the initial settings of an [Agent] and what it works with. Stream is required.
 type Options struct {
 	SystemPrompt  string
 	Model         schemas.ModelRef
@@ -38,16 +38,16 @@ type Options struct {
 	Hooks  driver.Hooks
 	// PrepareArguments reshapes the raw arguments of a call of the named tool before they are validated; nil leaves them.
 	PrepareArguments func(tool string, raw json.RawMessage) (json.RawMessage, error)
-	Log              driver.Log   // nil: the events are kept nowhere
+	Log              driver.Log   // gets the events; nil keeps none
 	Clock            driver.Clock // nil: [driver.SystemClock]
-	Logger           *slog.Logger // for what is nobody's error, such as the stack of a panic; nil discards
+	Logger           *slog.Logger // for what no caller gets as an error, such as the stack of a panic; nil discards
 }
 
 // Agent is pi's Agent: a transcript, queues and a loop in this process, without NATS. All methods may be called from
-// any goroutine, and from listeners; but a listener must not wait for the run that it is called for.
+// any goroutine and from listeners, but a listener must not wait for the run that it is called for.
 //
-// Settings apply as in pi: system prompt, model, thinking level, tools and tool execution from the next run on, queue
-// modes from the next poll on.
+// Settings take effect as in pi: system prompt, model, thinking level, tools and tool execution at the next run, queue
+// modes at the next poll.
 type Agent struct {
 	d     *driver.Driver
 	clock driver.Clock
@@ -55,25 +55,24 @@ type Agent struct {
 
 	mu        sync.Mutex
 	settings  Options
-	runTools  toolset // of the run under way, as its session id
+	runTools  toolset // of the run under way, as is its session id
 	runID     string
 	listeners []*agentevent.Listener
-	idle      chan struct{} // closed when the run under way is over; nil without one
+	idle      chan struct{} // closed when the run under way has ended; nil without a run
 	shown     shownState
 	commands  int
 	failed    bool    // a listener has failed in this run
-	listenErr []error // of listeners, when the run could not fail for them any more
+	listenErr []error // of listeners, after the run could no longer fail because of them
 }
 
-// shownState is what only events tell: pi's reducer.
+// shownState is the part of an agent's state that follows from the events alone, as in pi's reducer.
 type shownState struct {
 	streaming bool
 	message   schemas.Message
 	pending   map[string]bool
 }
 
-// New returns an idle agent. It fails where the log refuses what the agent begins with; ctx is for that
-// alone.
+// New returns an idle agent. It fails if the log refuses the initial settings. The context bounds New only.
 func New(ctx context.Context, o Options) (*Agent, error) {
 	a := &Agent{settings: o, shown: shownState{pending: make(map[string]bool)}}
 	if o.Log == nil {
@@ -88,10 +87,10 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	a.clock, a.log = o.Clock, o.Logger
 	a.d = driver.New(driver.Options{
 		Deps: driver.Deps{
-			Model: o.Stream, Clock: o.Clock, Hooks: o.Hooks, Logger: o.Logger, Source: "/loopbus/agent",
+			Model: addressed{o.Stream, a.address}, Clock: o.Clock, Hooks: o.Hooks, Logger: o.Logger, Source: "/loopbus/agent",
 		},
 		Log: o.Log, Rules: loop.Rules{IdleQueues: true}, Configure: a.configure, PrepareArguments: o.PrepareArguments,
-		Listen: a.listen, SessionID: a.sessionID, Execute: a.execute,
+		Listen: a.listen, Execute: a.execute,
 	}, &loop.State{Session: session})
 	err := a.command(ctx, &schemas.SetModes{SteeringMode: o.SteeringMode, FollowUpMode: o.FollowUpMode})
 	if err == nil && len(o.Messages) > 0 {
@@ -103,11 +102,12 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	return a, nil
 }
 
-// Prompt starts a run with a user message of the text and the images. It returns when the run is over, the listeners
-// have returned and its events are stored. When ctx is done the run is aborted as by [Agent.Abort].
+// Prompt starts a run with a user message of the text and the images. It returns when the run has ended, the listeners
+// have returned and the events are stored. When ctx is done the run is aborted as by [Agent.Abort].
 //
-// The error is a [RunError], together with a result, where the run has ended otherwise than by the model; [ErrBusy] and
-// other [RejectedError] where none was started; and that of the log or of a listener of the run's end.
+// The error is a [RunError], besides a result, if the run ended in another way than by the model's decision. It is a
+// [RejectedError] if no run was started, wrapping [ErrBusy] if one was under way. Errors of the log, and of listeners
+// of the run's end, are returned as they are.
 func (a *Agent) Prompt(ctx context.Context, text string, images ...schemas.Image) (Result, error) {
 	return a.run(ctx, loop.TextBusyPrompt, &schemas.Prompt{Input: schemas.Input{Text: text, Images: images}})
 }
@@ -117,7 +117,7 @@ func (a *Agent) PromptMessages(ctx context.Context, messages ...schemas.Message)
 	return a.run(ctx, loop.TextBusyPrompt, &schemas.Prompt{Input: schemas.Input{Messages: messages}})
 }
 
-// Continue is [Agent.Prompt] without a message: it starts a run from the transcript as it is; where that ends with a
+// Continue is [Agent.Prompt] without a message. It starts a run from the transcript as it is or, if that ends with a
 // reply, from what is queued.
 func (a *Agent) Continue(ctx context.Context) (Result, error) {
 	return a.run(ctx, loop.TextBusyContinue, &schemas.Continue{})
@@ -166,7 +166,7 @@ func (a *Agent) end() {
 	clear(a.shown.pending)
 }
 
-// command accepts a command. One that is refused is a [RejectedError].
+// command accepts a command. The error is a [RejectedError] if the command is rejected.
 func (a *Agent) command(ctx context.Context, data schemas.CommandData) error {
 	a.mu.Lock()
 	a.commands++
@@ -180,8 +180,8 @@ func (a *Agent) command(ctx context.Context, data schemas.CommandData) error {
 	return err
 }
 
-// Steer queues messages for before the next model call. Each is an item of its own. Of those that are refused, because
-// too many are queued, and those after them none is queued.
+// Steer queues messages for before the next model call, each as an item of its own. If one is rejected because too many
+// are queued, those after it are not queued either.
 func (a *Agent) Steer(ctx context.Context, messages ...schemas.Message) error {
 	for _, m := range messages {
 		if err := a.command(ctx, &schemas.Steer{Input: schemas.Input{Messages: schemas.Messages{m}}}); err != nil {
@@ -201,10 +201,10 @@ func (a *Agent) FollowUp(ctx context.Context, messages ...schemas.Message) error
 	return nil
 }
 
-// Abort signals the run under way, if any. The queues stay as they are.
+// Abort aborts the run under way, if any. The queues stay as they are.
 func (a *Agent) Abort() { a.d.Abort() }
 
-// WaitForIdle returns when no run is under way and the listeners have returned, or with the error of ctx.
+// WaitForIdle returns nil when no run is under way and the listeners have returned, or ctx's error.
 func (a *Agent) WaitForIdle(ctx context.Context) error {
 	a.mu.Lock()
 	idle := a.idle
@@ -220,7 +220,7 @@ func (a *Agent) WaitForIdle(ctx context.Context) error {
 	}
 }
 
-// Reset empties transcript, error and queues. A run under way goes on with its own copy of the transcript.
+// Reset empties transcript, error and queues. A run under way continues with its own copy of the transcript.
 func (a *Agent) Reset(ctx context.Context) error {
 	if err := a.d.Append(ctx, &schemas.TranscriptReplaced{ClearQueues: true}, ""); err != nil {
 		return err
@@ -252,7 +252,7 @@ func (a *Agent) HasQueuedMessages() (queued bool) {
 	return queued
 }
 
-// Subscribe adds a listener; it is called with every event after those that subscribed before it.
+// Subscribe adds a listener, which is called with every event after the listeners that subscribed before it.
 func (a *Agent) Subscribe(l agentevent.Listener) (unsubscribe func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -265,7 +265,7 @@ func (a *Agent) Subscribe(l agentevent.Listener) (unsubscribe func()) {
 	}
 }
 
-// listen reduces the event and then tells the listeners, one after the other.
+// listen applies the event to the shown state and then calls the listeners, one after the other.
 func (a *Agent) listen(ctx context.Context, e agentevent.Event) error {
 	a.mu.Lock()
 	a.shown.reduce(e)
@@ -298,7 +298,7 @@ func (s *shownState) reduce(e agentevent.Event) {
 	}
 }
 
-// State is what an agent's state is at one moment. Its messages are shared; do not change them.
+// State is a snapshot of an agent. Its messages are shared with the agent; do not change them.
 type State struct {
 	SystemPrompt     string
 	Model            schemas.ModelRef
@@ -306,12 +306,12 @@ type State struct {
 	Tools            []schemas.ToolDefinition
 	Messages         schemas.Messages
 	IsStreaming      bool
-	StreamingMessage schemas.Message // nil while nothing is announced
+	StreamingMessage schemas.Message // nil if no message is being streamed
 	PendingToolCalls []string        // sorted
 	ErrorMessage     string
 }
 
-// State returns the agent's state.
+// State returns the agent's present state.
 func (a *Agent) State() State {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -47,7 +47,7 @@ func TestAgentResult(t *testing.T) {
 	}
 }
 
-func TestAgentTellsHowARunHasFailed(t *testing.T) {
+func TestAgentReturnsHowARunFailed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		model  looptest.ModelFunc
@@ -93,7 +93,7 @@ func TestAgentTellsHowARunHasFailed(t *testing.T) {
 	}
 }
 
-// TestAgentIsBusy prompts an agent that asks its model, waits for it with a context that ends, and lets it go.
+// TestAgentIsBusy prompts an agent during a model call, waits for it with a context that ends, and releases it.
 func TestAgentIsBusy(t *testing.T) {
 	t.Parallel()
 	m := looptest.NewBlockingModel()
@@ -164,7 +164,7 @@ func TestAgentAbortedByItsContext(t *testing.T) {
 	}
 }
 
-// TestAgentLosesNoErrorOfAListener has a listener fail where the run cannot fail for it any more.
+// TestAgentLosesNoErrorOfAListener has a listener fail when the run can no longer fail because of it.
 func TestAgentLosesNoErrorOfAListener(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func() error{
@@ -188,8 +188,8 @@ func TestAgentLosesNoErrorOfAListener(t *testing.T) {
 	}
 }
 
-// TestAgentTellsWhatItsLogDoesNotTake has the log take nothing from some event on.
-func TestAgentTellsWhatItsLogDoesNotTake(t *testing.T) {
+// TestAgentReturnsErrorsOfItsLog has the log refuse every event from some event on.
+func TestAgentReturnsErrorsOfItsLog(t *testing.T) {
 	t.Parallel()
 	full := errors.New("disk full")
 	for _, at := range []schemas.EventType{

@@ -54,7 +54,7 @@ func ExampleAgent() {
 	// 2 turns: no_tool_calls <nil>
 }
 
-// What goes wrong in a run is in the error, and how far it came in the result.
+// The error has what went wrong in a run, and the result how far it came.
 func ExampleAgent_Prompt() {
 	ctx := context.Background()
 	a, err := agent.New(ctx, agent.Options{
@@ -79,7 +79,7 @@ func ExampleAgent_Prompt() {
 	// Output: error after 1 turn: out of credit
 }
 
-// What is queued while a run is at work enters it before the next model call.
+// What is queued during a run enters it before the next model call.
 func ExampleAgent_Steer() {
 	ctx := context.Background()
 	a, err := agent.New(ctx, agent.Options{

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,16 +14,16 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// LoopConfig is what [RunLoop] and [ContinueLoop] work with. Stream is required; a nil Emit shows events to nobody.
+// LoopConfig configures [RunLoop] and [ContinueLoop]. Stream is required; Emit, if not nil, is called with every event.
 type LoopConfig struct {
 	Model         schemas.ModelRef
 	SystemPrompt  string
-	Messages      schemas.Messages // the transcript so far; not changed
+	Messages      schemas.Messages // the transcript so far; it is not changed
 	Tools         []tools.Tool
 	ThinkingLevel schemas.ThinkingLevel
 	ToolExecution schemas.ExecutionMode
 	SessionID     string
-	APIKey        string
+	APIKey        string // for requests that the hook GetAPIKey returns no key for
 	Stream        driver.Model
 	Hooks         driver.Hooks
 	Emit          agentevent.Listener
@@ -39,15 +40,15 @@ var (
 	ErrFromReply = errors.New(loop.TextFromReply)
 )
 
-// RunLoop is pi's bare loop: one run, from the prompts to its end. It returns the messages the run added, prompts
-// included. ctx is the abort signal. An error of a hook, the model function or Emit rejects the run after the events so
-// far, without turn_end or agent_end. No prompts at all means a run on the transcript as it is.
+// RunLoop is pi's bare loop: one run, from the prompts to its end. It returns the messages that the run added,
+// including the prompts. The context is the abort signal. An error of a hook, the model function or Emit ends the run
+// at once, without turn_end or agent_end. Without prompts the run works on the transcript as it is.
 func RunLoop(ctx context.Context, c LoopConfig, prompts ...schemas.Message) (schemas.Messages, error) {
 	return runLoop(ctx, c, schemas.Messages(prompts))
 }
 
-// ContinueLoop is [RunLoop] on the transcript as it is. It fails before the first event where there is nothing to
-// continue from: [ErrNoContext], [ErrFromReply].
+// ContinueLoop is [RunLoop] on the transcript as it is. If there is nothing to continue from it fails before the first
+// event, with [ErrNoContext] or [ErrFromReply].
 func ContinueLoop(ctx context.Context, c LoopConfig) (schemas.Messages, error) {
 	n := len(c.Messages)
 	if n == 0 {
@@ -65,15 +66,17 @@ func runLoop(ctx context.Context, c LoopConfig, prompts schemas.Messages) (added
 		bool) {
 		return set.execute(ctx, slog.New(slog.DiscardHandler), req, update)
 	}
+	model := addressed{c.Stream, func(req *schemas.ModelRequest) {
+		req.SessionID, req.APIKey = c.SessionID, cmp.Or(req.APIKey, c.APIKey)
+	}}
 	d := driver.New(driver.Options{
-		Deps: driver.Deps{Model: c.Stream, Clock: c.Clock, Hooks: c.Hooks, Source: "/loopbus/loop"},
+		Deps: driver.Deps{Model: model, Clock: c.Clock, Hooks: c.Hooks, Source: "/loopbus/loop"},
 		Log:  noLog{}, Rules: loop.Rules{IdleQueues: true}, Execute: execute,
 		Configure: func(context.Context, string, loop.Settings) (schemas.RunConfig, error) {
 			return schemas.RunConfig{Model: c.Model, ThinkingLevel: c.ThinkingLevel, SystemPrompt: c.SystemPrompt,
 				Tools: set.definitions(), ToolExecution: c.ToolExecution}, nil
 		},
-		PrepareArguments: c.PrepareArguments, APIKey: c.APIKey, SessionID: func() string { return c.SessionID },
-		FailHard: true,
+		PrepareArguments: c.PrepareArguments, FailHard: true,
 		Listen: func(ctx context.Context, e agentevent.Event) error {
 			if e.Type == schemas.EventAgentEnd {
 				added = e.Messages
@@ -89,7 +92,7 @@ func runLoop(ctx context.Context, c LoopConfig, prompts schemas.Messages) (added
 			return nil, err
 		}
 	}
-	// A run that was rejected may have left tools at work: the signal tells them to stop.
+	// A run that failed may have left tools running: the signal stops them.
 	defer func() { _ = d.Wait(context.Background()) }()
 	defer d.Abort()
 	if err := d.Run(ctx); err != nil {
@@ -98,7 +101,7 @@ func runLoop(ctx context.Context, c LoopConfig, prompts schemas.Messages) (added
 	return added, nil
 }
 
-// begin is the log of a loop that is about to run: its transcript, hooks drained whole, and its input.
+// begin returns the initial log of a loop: its transcript, hooks that empty their queue in one poll, and its input.
 func begin(c LoopConfig, prompts schemas.Messages) []schemas.EventData {
 	events := []schemas.EventData{
 		accepted("modes", &schemas.SetModes{SteeringMode: schemas.QueueAll, FollowUpMode: schemas.QueueAll},
@@ -116,7 +119,7 @@ func begin(c LoopConfig, prompts schemas.Messages) []schemas.EventData {
 func accepted(id string, data schemas.CommandData, follows ...schemas.Follow) *schemas.CommandAccepted {
 	raw, err := schemas.Marshal(data)
 	if err != nil {
-		panic("agent: " + err.Error()) // a message that does not encode: a fault of the program that made it
+		panic("agent: " + err.Error()) // a message that does not encode: a fault of the calling program
 	}
 	return &schemas.CommandAccepted{
 		CommandID: id, Kind: data.CommandKind(), Queue: schemas.QueuePrompts, Data: raw,

@@ -21,8 +21,7 @@ import (
 )
 
 // TestResumeAtEveryEvent takes every scenario that the durable state can express, stops after every event of its log,
-// folds the prefix into a fresh state, drives on with a fresh driver, and wants a legal ending with the same
-// transcript.
+// folds the prefix into a fresh state, continues with a fresh driver, and wants a legal end with the same transcript.
 func TestResumeAtEveryEvent(t *testing.T) {
 	t.Parallel()
 	played := 0
@@ -51,8 +50,8 @@ func TestResumeAtEveryEvent(t *testing.T) {
 	}
 }
 
-// durable reports whether a scenario is made of what reaches a log: commands, replies, results and the decisions of
-// hooks. Signals, assignments, failing listeners and hooks with a memory of their own are not.
+// durable reports whether a scenario consists of what a log contains: commands, replies, results and the decisions of
+// hooks. Signals, assignments, failing listeners and hooks with their own memory are not in a log.
 func durable(s scenario) bool {
 	h := s.Hooks
 	if h.GetAPIKey != nil || h.ShouldStopAfterTurn != nil || h.GetSteeringMessages != nil ||
@@ -77,7 +76,7 @@ func durable(s scenario) bool {
 	return !slices.ContainsFunc(s.Tools, func(t scriptedTool) bool { return t.PrepareArguments != nil })
 }
 
-// world is everything around a session that is not its log: it answers the same whenever it is asked the same.
+// world is everything around a session but its log: it gives the same answers whenever it is asked the same.
 type world struct {
 	scenario
 	log    []schemas.Event
@@ -88,7 +87,7 @@ type world struct {
 	executed map[string]int
 }
 
-// start is a driver on the state that a prefix of the log comes to.
+// start returns a driver on the state that a prefix of the log folds to.
 func start(t *testing.T, s scenario, prefix []schemas.Event) *world {
 	t.Helper()
 	w := &world{scenario: s, log: slices.Clone(prefix), executed: make(map[string]int)}
@@ -109,7 +108,7 @@ func start(t *testing.T, s scenario, prefix []schemas.Event) *world {
 				}
 			},
 		},
-		Log: w, Rules: loop.Rules{IdleQueues: true}, APIKey: s.APIKey, Execute: w.execute,
+		Log: w, Rules: loop.Rules{IdleQueues: true}, Execute: w.execute,
 		Configure: func(context.Context, string, loop.Settings) (schemas.RunConfig, error) {
 			config := schemas.RunConfig{Model: p.model(), SystemPrompt: s.SystemPrompt, ThinkingLevel: s.ThinkingLevel,
 				ToolExecution: s.ToolExecution}
@@ -127,7 +126,7 @@ type stoppedClock struct{}
 func (stoppedClock) Now() time.Time                              { return time.Unix(1_000_000, 0).UTC() }
 func (stoppedClock) AfterFunc(time.Duration, func()) func() bool { return func() bool { return true } }
 
-// Append goes through the wire format: what is resumed from is what was stored.
+// Append uses the wire format, so that a session is resumed from what was stored.
 func (w *world) Append(_ context.Context, e schemas.Event) error {
 	header, payload, err := schemas.EncodeCommit(e)
 	if err != nil {
@@ -193,7 +192,7 @@ func (w *world) resultOf(callID string) (schemas.ToolResult, bool) {
 	return ok, false
 }
 
-// commands are those of the scenario in their order, with the event each waits for.
+// commands returns the commands of the scenario in order, with the event that each waits for.
 func (w *world) playAll(t *testing.T) {
 	t.Helper()
 	fired := make([]int, len(w.Inject))
@@ -234,7 +233,7 @@ func (w *world) playAll(t *testing.T) {
 	}
 }
 
-// begin is what a session of the scenario starts with.
+// begin returns the settings that a session of the scenario starts with.
 func (w *world) begin() (events []schemas.EventData) {
 	modes, err := json.Marshal(schemas.SetModes{SteeringMode: w.SteeringMode, FollowUpMode: w.FollowUpMode})
 	if err != nil {
@@ -300,8 +299,8 @@ func matchesStored(p pattern, e schemas.Event) bool {
 	return p.matches(traced)
 }
 
-// resumeEverywhere plays the scenario once undisturbed, and then from every prefix of its log that has taken in all
-// commands of the run it stops in.
+// resumeEverywhere plays the scenario once without a stop, and then from every prefix of its log that has all commands
+// of the run it stops in.
 func resumeEverywhere(t *testing.T, s scenario) {
 	whole := start(t, s, nil)
 	whole.playAll(t)
@@ -329,7 +328,7 @@ func resumeEverywhere(t *testing.T, s scenario) {
 	}
 }
 
-// laterCommands are the commands that a log takes in.
+// laterCommands returns the commands that a log accepts.
 func laterCommands(log []schemas.Event) (commands []schemas.Command) {
 	for _, e := range log {
 		d, ok := e.Data.(*schemas.CommandAccepted)
@@ -374,7 +373,7 @@ func typesOf(log []schemas.Event) string {
 	return strings.Join(types, " ")
 }
 
-// checkLegal holds a finished log against what docs/architecture.md promises of every log.
+// checkLegal tests a finished log for what docs/architecture.md promises of every log.
 func checkLegal(t *testing.T, log []schemas.Event) {
 	t.Helper()
 	if err := legal(log); err != nil {

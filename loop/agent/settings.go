@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// configure is what a run is driven with: the settings of the moment it starts.
+// configure returns the configuration of a run: the settings at the time it starts.
 func (a *Agent) configure(context.Context, string, loop.Settings) (schemas.RunConfig, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -28,10 +28,11 @@ func (a *Agent) execute(ctx context.Context, req schemas.ToolRequest, update fun
 	return set.execute(ctx, a.log, req, update)
 }
 
-func (a *Agent) sessionID() string {
+// address gives a request the session id that was set when the run started.
+func (a *Agent) address(req *schemas.ModelRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.runID
+	req.SessionID = a.runID
 }
 
 func (a *Agent) set(change func(o *Options)) {
@@ -40,43 +41,43 @@ func (a *Agent) set(change func(o *Options)) {
 	change(&a.settings)
 }
 
-// SetSystemPrompt applies from the next run on.
+// SetSystemPrompt takes effect at the next run.
 func (a *Agent) SetSystemPrompt(prompt string) {
 	a.set(func(o *Options) { o.SystemPrompt = prompt })
 }
 
-// SetModel applies from the next run on.
+// SetModel takes effect at the next run.
 func (a *Agent) SetModel(m schemas.ModelRef) { a.set(func(o *Options) { o.Model = m }) }
 
-// SetThinkingLevel applies from the next run on.
+// SetThinkingLevel takes effect at the next run.
 func (a *Agent) SetThinkingLevel(l schemas.ThinkingLevel) {
 	a.set(func(o *Options) { o.ThinkingLevel = l })
 }
 
-// SetTools applies from the next run on.
+// SetTools takes effect at the next run.
 func (a *Agent) SetTools(set ...tools.Tool) {
 	a.set(func(o *Options) { o.Tools = slices.Clone(set) })
 }
 
-// SetToolExecution applies from the next run on.
+// SetToolExecution takes effect at the next run.
 func (a *Agent) SetToolExecution(m schemas.ExecutionMode) {
 	a.set(func(o *Options) { o.ToolExecution = m })
 }
 
-// SetSessionID applies from the next run on.
+// SetSessionID takes effect at the next run.
 func (a *Agent) SetSessionID(id string) { a.set(func(o *Options) { o.SessionID = id }) }
 
-// SetMessages replaces the transcript. A run under way goes on with its own copy.
+// SetMessages replaces the transcript. A run under way continues with its own copy.
 func (a *Agent) SetMessages(ctx context.Context, messages ...schemas.Message) error {
 	return a.d.Append(ctx, &schemas.TranscriptReplaced{Messages: messages}, "")
 }
 
-// SetSteeringMode applies from the next poll on.
+// SetSteeringMode takes effect at the next poll.
 func (a *Agent) SetSteeringMode(ctx context.Context, m schemas.QueueMode) error {
 	return a.command(ctx, &schemas.SetModes{SteeringMode: m})
 }
 
-// SetFollowUpMode applies from the next poll on.
+// SetFollowUpMode takes effect at the next poll.
 func (a *Agent) SetFollowUpMode(ctx context.Context, m schemas.QueueMode) error {
 	return a.command(ctx, &schemas.SetModes{FollowUpMode: m})
 }

@@ -3,10 +3,12 @@ package agent
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 )
@@ -22,11 +24,11 @@ func (t toolset) definitions() []schemas.ToolDefinition {
 	return defs
 }
 
-// execute is [driver.Options].Execute of the tools: what a worker does with a request, in this process.
+// execute is the agent's [driver.Options].Execute: it does in this process what a worker does with a request.
 func (t toolset) execute(ctx context.Context, log *slog.Logger, req schemas.ToolRequest,
 	update func(schemas.ToolResult)) (result schemas.ToolResult, isError bool) {
 	i := slices.IndexFunc(t, func(tool tools.Tool) bool { return tool.Name == req.ToolName })
-	ctx, cancel := tools.WithLimit(ctx, req) // i is not -1: the driver calls no tool that it was not given
+	ctx, cancel := tools.WithLimit(ctx, req) // i is not -1: the driver only calls the tools that it was given
 	defer cancel()
 	result, err := t[i].Try(ctx, tools.CallOf(req), update)
 	var panicked *tools.PanicError
@@ -36,7 +38,19 @@ func (t toolset) execute(ctx context.Context, log *slog.Logger, req schemas.Tool
 	return tools.ResultOf(result, err)
 }
 
-// noLog stores nothing: the state is all an in-memory agent needs.
+// addressed is a model whose requests are completed by the program's own session id and key.
+type addressed struct {
+	driver.Model
+	complete func(req *schemas.ModelRequest)
+}
+
+// Stream returns the model's stream for the completed request.
+func (m addressed) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
+	m.complete(&req)
+	return m.Model.Stream(ctx, req)
+}
+
+// noLog stores nothing: an in-memory agent needs only its state.
 type noLog struct{}
 
 func (noLog) Append(context.Context, schemas.Event) error { return nil }

@@ -42,7 +42,7 @@ func runTool(t *testing.T, tool tools.Tool, args string, change ...func(*agent.O
 }
 
 // TestATypedToolRunsInMemory gives an agent the tool that a worker would serve: its schema, defaults, call and partial
-// results are the worker's.
+// results are the same as in a worker.
 func TestATypedToolRunsInMemory(t *testing.T) {
 	t.Parallel()
 	type params struct {
@@ -80,7 +80,7 @@ func TestATypedToolRunsInMemory(t *testing.T) {
 	}
 }
 
-// TestAToolFailsInMemoryAsItDoesInAWorker holds the texts that a model is shown.
+// TestAToolFailsInMemoryAsItDoesInAWorker tests the texts that a model gets.
 func TestAToolFailsInMemoryAsItDoesInAWorker(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

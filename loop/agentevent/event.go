@@ -1,4 +1,4 @@
-// Package agentevent has the agent's ten events in pi's full shape: with messages where the log has ids.
+// Package agentevent has the agent's ten events in pi's full shape: with messages, where the log has their ids.
 package agentevent
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Event is one of the agent's events. Which members it has depends on Type. It shares its messages with the transcript;
-// do not change them.
+// Event is one of the agent's events. Its Type determines which members it has. It shares its messages with the
+// transcript; do not change them.
 type Event struct {
 	Type                  schemas.EventType
 	Message               schemas.Message      // message_*, turn_end
@@ -18,17 +18,17 @@ type Event struct {
 	ToolResults           schemas.Messages     // turn_end
 	AssistantMessageEvent *schemas.StreamEvent // message_update
 	ToolCallID, ToolName  string               // tool_execution_*
-	Args                  json.RawMessage      // tool_execution_start and _update: as the model gave them
+	Args                  json.RawMessage      // tool_execution_start and _update: as the model wrote them
 	Result                *schemas.ToolResult  // tool_execution_end
 	PartialResult         *schemas.ToolResult  // tool_execution_update
 	IsError               bool                 // tool_execution_end
 }
 
-// Listener is called with every event and awaited. Its context is the run's abort signal. An error fails the run at
-// that event.
+// Listener is called with every event, and the loop waits for it. Its context is the run's abort signal. An error fails
+// the run at that event.
 type Listener func(ctx context.Context, e Event) error
 
-// MarshalJSON writes the event as pi does.
+// MarshalJSON writes the event in pi's form.
 func (e Event) MarshalJSON() ([]byte, error) {
 	m := map[string]any{"type": e.Type}
 	switch e.Type {
@@ -50,9 +50,9 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return schemas.Marshal(m)
 }
 
-// Expand rebuilds the full shape of an event from the state it is about to be applied to. It returns false for events
-// that are not the agent's: the service's own, and replies closed as interrupted. The message of a reply's
-// message_start has no content: that comes with its updates and its message_end.
+// Expand returns the full shape of an event. s is the state before the event is applied. It returns false for events
+// that are not the agent's: those of the service, and replies closed as interrupted. The message of a reply's
+// message_start has no content, which comes with its updates and its message_end.
 func Expand(s *loop.State, data schemas.EventData) (Event, bool) {
 	e := Event{Type: data.EventType()}
 	switch d := data.(type) {

@@ -13,14 +13,14 @@ const (
 	branchMaxTokens = 2048
 )
 
-// ErrNoContent says that what is left behind has no message, so that no model is asked.
+// ErrNoContent means that the branch left behind has no message, so that there is nothing to summarize.
 //
 //lint:ignore ST1005 the text is pi's
 var ErrNoContent = errors.New("No content to summarize")
 
-// Left returns the ids of the entries that going from one leaf to another leaves behind, oldest first, and their
-// deepest common ancestor, "" if they have none. Parent returns an entry's parent, "" for a root, and whether there is
-// such an entry. Parents that go round in a circle end the walk.
+// Left returns the ids of the entries that a move from one leaf to another leaves behind, oldest first, and the deepest
+// common ancestor of the leaves, "" if there is none. parent returns an entry's parent, "" for a root, and whether the
+// entry exists. A cycle of parents ends the walk.
 func Left(parent func(id string) (string, bool), from, to string) (ids []string, ancestor string) {
 	target := map[string]bool{}
 	climb(parent, to, func(id string) bool { target[id] = true; return true })
@@ -50,8 +50,8 @@ func climb(parent func(id string) (string, bool), id string, visit func(id strin
 	}
 }
 
-// BranchBudget is how many tokens of a branch a model with this window is shown. Window 0 stands for one that is
-// unknown, reserve 0 for the default. A budget of 0 or less is none.
+// BranchBudget returns how many tokens of a branch fit into a request to a model with this window. Window 0 stands for
+// an unknown window, reserve 0 for the default. A result of 0 or less is no budget.
 func BranchBudget(window, reserve int64) int64 {
 	if window == 0 {
 		window = unknownWindow
@@ -64,18 +64,18 @@ func BranchBudget(window, reserve int64) int64 {
 
 // A BranchPreparation is what the summary of a branch is made from.
 type BranchPreparation struct {
-	// Messages are the newest of the branch, without results of tools.
+	// Messages are the newest messages of the branch, without tool results.
 	Messages []schemas.Message
-	// Files are what the calls in Messages read and changed, and the files of all summaries of branches among the
+	// Files are the files that the calls in Messages read and changed, and those of all branch summaries among the
 	// entries.
 	Files Files
 	// Tokens is the estimated size of Messages.
 	Tokens int64
 }
 
-// PrepareBranch chooses, from the newest back, what of the entries fits into a budget of tokens; 0 or less is no limit.
-// A summary that does not fit is taken all the same while less than 0.9 of the budget is used, because it stands for
-// much.
+// PrepareBranch chooses, from the newest back, the entries that fit into a budget of tokens; 0 or less is no limit. A
+// summary that does not fit is included all the same while less than 0.9 of the budget is used, because it stands for
+// many messages.
 func PrepareBranch(entries []Entry, budget int64) *BranchPreparation {
 	p := &BranchPreparation{Files: NewFiles()}
 	for _, e := range entries {
@@ -105,8 +105,8 @@ func PrepareBranch(entries []Entry, budget int64) *BranchPreparation {
 	return p
 }
 
-// Request is what the model is asked. Instructions are the user's own: added to ours, or in their place. The error is
-// [ErrNoContent].
+// Request returns the request for the summary. Instructions are the user's own, which are added to ours or replace
+// them. The error is [ErrNoContent].
 func (p *BranchPreparation) Request(instructions string, replace bool) (Request, error) {
 	if len(p.Messages) == 0 {
 		return Request{}, ErrNoContent
@@ -123,8 +123,8 @@ func (p *BranchPreparation) Request(instructions string, replace bool) (Request,
 	return r, nil
 }
 
-// Summarize puts the summary together from the model's reply. The error wraps [ErrAborted], [ErrEmpty] or [ErrCutOff],
-// or has the text of the failure that the reply reports.
+// Summarize makes the summary from the model's reply. The error wraps [ErrAborted], [ErrEmpty] or [ErrCutOff], or has
+// the text of the failure in the reply.
 func (p *BranchPreparation) Summarize(reply *schemas.AssistantMessage) (string, FileLists, error) {
 	text, err := summaryText(reply, "Summarization failed")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The recorded cases are played by sessionfile's TestSessionCases. Here stands what is meant to be otherwise, and what
-// is not recorded.
+// TestSessionCases in package sessionfile plays the recorded cases. The tests here are for deliberate differences and
+// for behaviour that is not recorded.
 
 func text(s string) schemas.Contents { return schemas.Contents{schemas.Text{Text: s}} }
 
@@ -36,8 +36,8 @@ func long() (path []compaction.Entry) {
 	return path
 }
 
-// TestWhatIsNoSummaryIsNotTaken holds that no reply that is empty, cut off, aborted or failed stands for anything.
-func TestWhatIsNoSummaryIsNotTaken(t *testing.T) {
+// TestRepliesWithoutASummaryAreErrors checks that a reply that is empty, cut off, aborted or failed is an error.
+func TestRepliesWithoutASummaryAreErrors(t *testing.T) {
 	t.Parallel()
 	p := compaction.Prepare(long(), compaction.Settings{ReserveTokens: 1000, KeepRecentTokens: 100})
 	if !p.Split || len(p.Requests(compaction.Asking{})) != 2 {
@@ -86,8 +86,8 @@ func TestWhatIsNoSummaryIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestHowTheModelIsAsked holds the limits of the two requests of a split turn, and which of them has what.
-func TestHowTheModelIsAsked(t *testing.T) {
+// TestRequestsToTheModel tests the limits of the two requests of a split turn, and what each contains.
+func TestRequestsToTheModel(t *testing.T) {
 	t.Parallel()
 	p := compaction.Prepare(long(), compaction.Settings{ReserveTokens: 1001, KeepRecentTokens: 100})
 	requests := p.Requests(compaction.Asking{Focus: "the names", Reasons: true, ThinkingLevel: schemas.ThinkingHigh})
@@ -111,9 +111,9 @@ func TestHowTheModelIsAsked(t *testing.T) {
 	}
 }
 
-// TestUsageThatIsNotBelieved holds that a reply that tells no usage does not make a context empty, and that usage from
-// before a compaction can be left out.
-func TestUsageThatIsNotBelieved(t *testing.T) {
+// TestUsageThatIsIgnored checks that a reply without usage does not make a context empty, and that usage from before a
+// compaction can be ignored.
+func TestUsageThatIsIgnored(t *testing.T) {
 	t.Parallel()
 	var messages []schemas.Message
 	for _, e := range long() {
@@ -130,9 +130,9 @@ func TestUsageThatIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestCompactionGoesOn holds that a context that is compacted many times stays small, keeps the newest messages,
-// and gives each summary to the next request.
-func TestCompactionGoesOn(t *testing.T) {
+// TestRepeatedCompactionKeepsTheContextSmall checks that a context that is compacted many times stays small and keeps
+// the newest messages, and that each request contains the previous summary.
+func TestRepeatedCompactionKeepsTheContextSmall(t *testing.T) {
 	t.Parallel()
 	var path []compaction.Entry
 	settings := compaction.Settings{Enabled: true, ReserveTokens: 1000, KeepRecentTokens: 300}
@@ -173,8 +173,8 @@ func TestCompactionGoesOn(t *testing.T) {
 	}
 }
 
-// TestACircleOfParentsEnds holds that looking for what is left behind ends, whatever the parents are.
-func TestACircleOfParentsEnds(t *testing.T) {
+// TestCycleOfParentsEnds checks that Left returns although parents form a cycle.
+func TestCycleOfParentsEnds(t *testing.T) {
 	t.Parallel()
 	parents := map[string]string{"a": "b", "b": "c", "c": "a", "d": ""}
 	parent := func(id string) (string, bool) { p, ok := parents[id]; return p, ok }
@@ -186,8 +186,8 @@ func TestACircleOfParentsEnds(t *testing.T) {
 	}
 }
 
-// TestDeepArgumentsAreBounded holds that arguments within arguments cost what they have in size, and not its square.
-// It is not parallel: it counts what the process allocates.
+// TestDeepArgumentsAreBounded checks that the cost of nested arguments is linear in their size. It is not parallel,
+// because it counts the allocations of the process.
 func TestDeepArgumentsAreBounded(t *testing.T) {
 	allocated := func(depth int) uint64 {
 		deep := json.RawMessage(`{"k":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`)
@@ -205,8 +205,7 @@ func TestDeepArgumentsAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzMessages holds that no message, whatever is in it, breaks an estimate, a conversion or the text of a
-// conversation.
+// FuzzMessages checks that no message makes an estimate, a conversion or the text of a conversation panic.
 func FuzzMessages(f *testing.F) {
 	f.Add(`{"role":"custom","content":[{"type":"odd"},{"type":"text","text":"x"}]}`)
 	f.Add(`{"role":"bashExecution","command":5,"exitCode":1.5}`)

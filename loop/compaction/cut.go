@@ -2,19 +2,19 @@ package compaction
 
 import "github.com/loopbus/loopbus/schemas"
 
-// A Cut says where a path is cut. FirstKept is the index of the first entry that is kept. If it is in the middle of a
-// turn, Split is true and TurnStart the index of the entry that began the turn; else TurnStart is -1.
+// A Cut is the place where a path is cut. FirstKept is the index of the first entry that is kept. If that is in the
+// middle of a turn, Split is true and TurnStart is the index of the entry that began the turn; otherwise TurnStart is
+// -1.
 type Cut struct {
 	FirstKept int
 	TurnStart int
 	Split     bool
 }
 
-// FindCut chooses where the entries in [start, end) are cut, so that messages of at least keep tokens remain at the
-// end. It never cuts between a call and its result. If nothing can be cut off, FirstKept is the first place to cut, or
-// start.
+// FindCut chooses the cut in the entries [start, end) so that messages of at least keep tokens remain at the end. It
+// never cuts between a call and its result. If nothing can be cut off, FirstKept is the first place to cut, or start.
 //
-// The size of custom messages and branch summaries does not count, though they are places to cut.
+// FindCut may cut before custom messages and branch summaries, but does not count their size.
 func FindCut(entries []Entry, start, end int, keep int64) Cut {
 	places := places(entries, start, end)
 	if len(places) == 0 {
@@ -42,7 +42,7 @@ func FindCut(entries []Entry, start, end int, keep int64) Cut {
 	return cut
 }
 
-// places are the indexes of the entries that may be the first kept.
+// places returns the indexes of the entries that may be the first one kept.
 func places(entries []Entry, start, end int) (at []int) {
 	for i := start; i < end; i++ {
 		switch entries[i].Kind {
@@ -59,7 +59,7 @@ func places(entries []Entry, start, end int) (at []int) {
 	return at
 }
 
-// atOrAfter is the first place at or after an index, or the first place of all.
+// atOrAfter returns the first place at or after an index, or the first place of all.
 func atOrAfter(places []int, i int) int {
 	for _, p := range places {
 		if p >= i {
@@ -69,8 +69,8 @@ func atOrAfter(places []int, i int) int {
 	return places[0]
 }
 
-// TurnStart looks back from the entry at index for the one that began its turn, as far as start: a user's message or
-// command, a custom message or a branch summary. It returns -1 if there is none.
+// TurnStart searches backwards from index to start for the entry that began the turn: a user's message or command, a
+// custom message or a branch summary. It returns -1 if there is none.
 func TurnStart(entries []Entry, index, start int) int {
 	for i := index; i >= start; i-- {
 		switch entries[i].Kind {

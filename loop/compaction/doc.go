@@ -1,28 +1,25 @@
-// Package compaction decides what a session that grows too long keeps, what a model is asked to summarise, and what
-// comes of its replies; and the same for a branch that is left. It is pure: no clock, goroutine, I/O or random number.
-// The caller asks the model and writes the events.
+// Package compaction decides which part of a long session to keep, builds the requests to a model for a summary of the
+// rest, and makes the summary from its replies. It does the same for a branch that is left. The package is pure: it has
+// no clock, goroutine, I/O or random number. The caller calls the model and writes the events.
 //
-// # What calls it, in order
+// # Order of calls
 //
-// Compaction: [EstimateContext] and [ShouldCompact] say when; [Prepare] chooses the cut; [Preparation.Requests] says
-// what the model is asked; [Preparation.Summarize] takes its replies. The context from then on is [Context] of the
-// entries with the compaction at their end.
+// Compaction: [EstimateContext] and [ShouldCompact] decide when; [Prepare] chooses the cut; [Preparation.Requests]
+// returns the requests; [Preparation.Summarize] takes the replies. From then on the context is [Context] of the entries
+// with the compaction as the last one.
 //
-// Leaving a branch: [Left] says what is left behind; [PrepareBranch] chooses what fits; [BranchPreparation.Request] and
-// [BranchPreparation.Summarize] are as above.
+// Leaving a branch: [Left] returns the entries that are left; [PrepareBranch] chooses those that fit; then
+// [BranchPreparation.Request] and [BranchPreparation.Summarize], as above.
 //
-// [ToLLM] turns messages with roles that no model knows into those that models know.
+// [ToLLM] converts messages with roles that no model knows into messages that models know.
 //
 // # Where the rules come from
 //
-// The rules are those of pi 0.73.1, which recorded cases hold (sessionfile, TestSessionCases). Four are different on
-// purpose:
+// The rules are those of pi 0.73.1, as recorded cases test (sessionfile, TestSessionCases). Four differ on purpose:
 //
 //   - A reply that is empty, cut off at its output limit, or aborted is no summary ([ErrEmpty], [ErrCutOff],
-//     [ErrAborted]). pi takes all three for one, and what they stand for is lost.
-//   - A reply that tells no usage at all is not believed to have had an empty context: [EstimateContext] goes on to the
-//     one before it.
-//   - [EstimateContextSince] does not believe usage from before a compaction, which tells the size of the context that
-//     is left out.
-//   - The wording of the instructions is our own.
+//     [ErrAborted]). pi accepts all three, and the messages that they stand for are lost.
+//   - A reply without any usage does not mean that the context was empty: [EstimateContext] uses the reply before it.
+//   - [EstimateContextSince] ignores usage from before a compaction, because it includes the context that was cut off.
+//   - The instructions have a different wording.
 package compaction

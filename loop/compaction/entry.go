@@ -2,10 +2,10 @@ package compaction
 
 import "github.com/loopbus/loopbus/schemas"
 
-// Kind says what an entry of a session's tree is, as far as compaction asks.
+// Kind is the kind of an entry of a session's tree, as far as it matters for compaction.
 type Kind string
 
-// The kinds that compaction tells apart. Any other is an entry without a message: a setting, a label, a name, an
+// The kinds that compaction distinguishes. Any other kind is an entry without a message: a setting, a label, a name, an
 // application's state.
 const (
 	KindMessage       Kind = "message"
@@ -14,23 +14,23 @@ const (
 	KindCompaction    Kind = "compaction"
 )
 
-// An Entry is one entry of a path through a session's tree. Paths are listed from the root to the leaf.
+// An Entry is one entry of a path through a session's tree. A path goes from the root to the leaf.
 type Entry struct {
 	ID   string
 	Kind Kind
-	// Message is what the entry shows: of a message itself, of a custom_message [CustomMessage], of a branch_summary
-	// [BranchSummary], of a compaction [CompactionSummary]. It is nil for entries without a message.
+	// Message is the entry's message: the message itself, a [CustomMessage] for a custom_message, a [BranchSummary] for a
+	// branch_summary, a [CompactionSummary] for a compaction. It is nil for an entry without a message.
 	Message schemas.Message
-	// FirstKept is, of a compaction, the id of the first entry that it kept.
+	// FirstKept is, for a compaction, the id of the first entry that it kept.
 	FirstKept string
-	// Files are, of a compaction and a branch_summary, the files that its summary lists.
+	// Files are, for a compaction and a branch_summary, the files that its summary lists.
 	Files FileLists
-	// FromHook says that a service made the summary; its list of files is then not used.
+	// FromHook reports whether a service made the summary; its list of files is then not used.
 	FromHook bool
 }
 
-// Context returns the messages that a model is shown at the end of the path: all of it; or, behind a compaction, the
-// summary of the last one, what it kept, and what came later.
+// Context returns the messages that a model gets at the end of the path: all messages of the path or, after a
+// compaction, the summary of the last one, the messages that it kept, and those that came later.
 func Context(path []Entry) []schemas.Message {
 	messages := []schemas.Message{}
 	last := lastCompaction(path)
@@ -53,7 +53,7 @@ func appendShown(messages []schemas.Message, entries []Entry) []schemas.Message 
 	return messages
 }
 
-// shown is the entry's message, nil if its kind has none.
+// shown returns the entry's message, nil if its kind has none.
 func (e Entry) shown() schemas.Message {
 	switch e.Kind {
 	case KindMessage, KindCustomMessage, KindBranchSummary, KindCompaction:
@@ -62,7 +62,7 @@ func (e Entry) shown() schemas.Message {
 	return nil
 }
 
-// role is the role of a message entry, "" for any other.
+// role returns the role of a message entry, "" for any other entry.
 func (e Entry) role() schemas.Role {
 	if e.Kind != KindMessage || e.Message == nil {
 		return ""

@@ -11,8 +11,8 @@ const (
 	imageChars    = 4800
 )
 
-// EstimateTokens is a message's estimated size: its UTF-16 units by four, rounded up. Images of results and custom
-// messages count as 1200 tokens, those of users nothing. A role that is unknown has no size.
+// EstimateTokens returns a message's estimated size: a quarter of its UTF-16 units, rounded up. Images of results and
+// custom messages count as 1200 tokens, those of users as nothing. A message of an unknown role has no size.
 func EstimateTokens(m schemas.Message) int64 {
 	chars := 0
 	switch m := m.(type) {
@@ -72,7 +72,7 @@ func unitsOf(r rune) int {
 	return 1
 }
 
-// UsageTokens is the size of the context after a reply with this usage.
+// UsageTokens returns the size of the context after a reply with this usage.
 func UsageTokens(u schemas.Usage) int64 {
 	if u.TotalTokens != 0 {
 		return u.TotalTokens
@@ -80,8 +80,8 @@ func UsageTokens(u schemas.Usage) int64 {
 	return u.Input + u.Output + u.CacheRead + u.CacheWrite
 }
 
-// A ContextEstimate is the estimated size of a context, in tokens: what the last reply reported, and the estimates of
-// what followed it. LastUsageIndex is the index of that reply, -1 if none tells its usage.
+// A ContextEstimate is the estimated size of a context in tokens: what the last reply reported, and the estimates of
+// the messages after it. LastUsageIndex is the index of that reply, -1 if none reports its usage.
 type ContextEstimate struct {
 	Tokens         int64 `json:"tokens"`
 	UsageTokens    int64 `json:"usageTokens"`
@@ -94,8 +94,8 @@ func EstimateContext(messages []schemas.Message) ContextEstimate {
 	return EstimateContextSince(messages, 0)
 }
 
-// EstimateContextSince estimates the size of a context, believing the usage of replies at the index from and later
-// only. Those that a compaction has kept tell the size of the context before it.
+// EstimateContextSince estimates the size of a context, using the usage of replies at index from and later only:
+// replies that a compaction has kept report the size of the context before it.
 func EstimateContextSince(messages []schemas.Message, from int) ContextEstimate {
 	e := ContextEstimate{LastUsageIndex: -1}
 	for i := len(messages) - 1; i >= 0; i-- {
@@ -109,7 +109,7 @@ func EstimateContextSince(messages []schemas.Message, from int) ContextEstimate 
 	return e
 }
 
-// LastUsage is the usage of the last reply among the entries that tells it and has not failed.
+// LastUsage returns the usage of the last reply among the entries that reports it and has not failed.
 func LastUsage(entries []Entry) (schemas.Usage, bool) {
 	for i := len(entries) - 1; i >= 0; i-- {
 		if entries[i].Kind == KindMessage {

@@ -10,14 +10,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// FileLists are the files that a summary lists: those that were only read, and those that were written or edited. It is
-// what the details of a compaction and of a branch summary hold.
+// FileLists are the files that a summary lists: those that were only read, and those that were written or edited. They
+// are the details of a compaction and of a branch summary.
 type FileLists struct {
 	ReadFiles     []string `json:"readFiles"`
 	ModifiedFiles []string `json:"modifiedFiles"`
 }
 
-// Text is what the lists add to the end of a summary; nothing if they are empty.
+// Text returns the text that the lists add to the end of a summary, "" if they are empty.
 func (l FileLists) Text() string {
 	return fileSection("read-files", l.ReadFiles) + fileSection("modified-files", l.ModifiedFiles)
 }
@@ -29,7 +29,7 @@ func fileSection(tag string, files []string) string {
 	return "\n\n<" + tag + ">\n" + strings.Join(files, "\n") + "\n</" + tag + ">"
 }
 
-// Files are paths by what was done with them.
+// Files holds the sets of paths that were read, written and edited.
 type Files struct {
 	Read, Written, Edited map[string]bool
 }
@@ -48,7 +48,7 @@ func (f Files) Lists() FileLists {
 	return FileLists{ReadFiles: Sorted(read), ModifiedFiles: Sorted(modified)}
 }
 
-// Sorted lists the members of a set by UTF-16 units. The list is never nil.
+// Sorted returns the members of a set sorted by UTF-16 units. The list is never nil.
 func Sorted(set map[string]bool) []string {
 	list := make([]string, 0, len(set))
 	for path := range set {

@@ -15,8 +15,8 @@ type member struct {
 	value json.RawMessage
 }
 
-// members reads an object's members in the order in which JavaScript lists them: indexes first, in order; then the
-// others as they stand, a name that occurs twice at its first place with its last value.
+// members returns an object's members in the order in which JavaScript lists them: first indexes, in ascending order,
+// then the others in their order; a name that occurs twice has its first place and its last value.
 func members(object json.RawMessage) (list []member, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -61,7 +61,7 @@ func arrayIndex(key string) (uint32, bool) {
 	return uint32(n), err == nil && n < math.MaxUint32 && strconv.FormatUint(n, 10) == key
 }
 
-// compactJSON is a value as JSON.stringify writes it. What is no JSON stays as it is.
+// compactJSON returns a value as JSON.stringify writes it. A text that is not JSON stays as it is.
 func compactJSON(raw json.RawMessage) string {
 	if !json.Valid(raw) {
 		return string(raw)
@@ -69,7 +69,7 @@ func compactJSON(raw json.RawMessage) string {
 	return string(appendCompact(nil, bytes.TrimSpace(raw), 0))
 }
 
-// maxDepth bounds the work for values within values: what is deeper only loses its blanks.
+// maxDepth bounds the work for nested values: deeper values only lose their blanks.
 const maxDepth = 50
 
 func appendCompact(b []byte, raw json.RawMessage, depth int) []byte {
@@ -114,7 +114,7 @@ func appendCompact(b []byte, raw json.RawMessage, depth int) []byte {
 func appendNumber(b []byte, text string) []byte {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return append(b, "null"...) // beyond all numbers
+		return append(b, "null"...) // beyond the range of numbers
 	}
 	if f == 0 {
 		return append(b, '0') // no sign

@@ -14,8 +14,8 @@ const (
 	RoleCompactionSummary schemas.Role = "compactionSummary"
 )
 
-// CompactionSummary is the message that stands for what was compacted. TokensBefore is the size of the context before;
-// timestamp is Unix milliseconds.
+// CompactionSummary returns the message that stands for what was compacted. tokensBefore is the size of the context
+// before; timestamp is in Unix milliseconds.
 func CompactionSummary(summary string, tokensBefore, timestamp int64) schemas.Message {
 	return customMessage(RoleCompactionSummary, struct {
 		Role         schemas.Role `json:"role"`
@@ -25,8 +25,8 @@ func CompactionSummary(summary string, tokensBefore, timestamp int64) schemas.Me
 	}{RoleCompactionSummary, summary, tokensBefore, timestamp})
 }
 
-// BranchSummary is the message that stands for a branch that was left. FromID is the entry that the summary hangs on,
-// "root" for none; timestamp is Unix milliseconds.
+// BranchSummary returns the message that stands for a branch that was left. fromID is the entry below which the summary
+// is put, "root" for none; timestamp is in Unix milliseconds.
 func BranchSummary(summary, fromID string, timestamp int64) schemas.Message {
 	return customMessage(RoleBranchSummary, struct {
 		Role      schemas.Role `json:"role"`
@@ -36,8 +36,8 @@ func BranchSummary(summary, fromID string, timestamp int64) schemas.Message {
 	}{RoleBranchSummary, summary, fromID, timestamp})
 }
 
-// CustomMessage is a message of an application's own kind that models are shown as a user's. Content is a JSON text or
-// a list of blocks; details is any JSON, or nil; timestamp is Unix milliseconds.
+// CustomMessage returns a message of an application's own kind, which models get as a user's message. content is a JSON
+// string or a list of blocks; details is any JSON, or nil; timestamp is in Unix milliseconds.
 func CustomMessage(kind string, content json.RawMessage, display bool, details json.RawMessage,
 	timestamp int64) schemas.Message {
 	return customMessage(RoleCustom, struct {
@@ -52,13 +52,13 @@ func CustomMessage(kind string, content json.RawMessage, display bool, details j
 
 func customMessage(role schemas.Role, value any) schemas.Message {
 	raw, err := schemas.Marshal(value)
-	if err != nil { // only content or details that are no JSON
+	if err != nil { // content or details are not JSON
 		raw = []byte(`{"role":"` + string(role) + `"}`)
 	}
 	return &schemas.CustomMessage{Role: role, Raw: raw}
 }
 
-// fields are the members of the custom roles that somebody here asks for.
+// fields are the members of the custom roles that this package reads.
 type fields struct {
 	Content            json.RawMessage `json:"content"`
 	Summary            string          `json:"summary"`
@@ -72,7 +72,7 @@ type fields struct {
 	Timestamp          int64           `json:"timestamp"`
 }
 
-// fieldsOf reads a custom message. Members of another type than they should have are as if they were missing.
+// fieldsOf reads a custom message. Members of a wrong type count as missing.
 func fieldsOf(m schemas.Message) (f fields) {
 	if c, ok := m.(*schemas.CustomMessage); ok {
 		_ = json.Unmarshal(c.Raw, &f)
@@ -82,7 +82,7 @@ func fieldsOf(m schemas.Message) (f fields) {
 
 func summaryOf(m schemas.Message) string { return fieldsOf(m).Summary }
 
-// contents are the blocks of a custom message. Blocks of kinds that are unknown are left out.
+// contents returns the blocks of a custom message, without blocks of unknown kinds.
 func (f fields) contents() schemas.Contents {
 	var all schemas.Contents
 	if len(f.Content) == 0 || string(f.Content) == "null" || all.UnmarshalJSON(f.Content) == nil {

@@ -2,31 +2,31 @@ package compaction
 
 import "github.com/loopbus/loopbus/schemas"
 
-// A Preparation is what a compaction will do: everything about it but the summary.
+// A Preparation is everything about a compaction but its summary.
 type Preparation struct {
 	// FirstKept is the id of the first entry that is kept.
 	FirstKept string
 	// History are the messages that the summary stands for.
 	History []schemas.Message
-	// TurnPrefix are, if the cut is in the middle of a turn, the messages from its beginning to the cut.
+	// TurnPrefix are, if the cut is in the middle of a turn, the messages from the turn's beginning to the cut.
 	TurnPrefix []schemas.Message
-	// Split says that the cut is in the middle of a turn. The prefix may be empty all the same.
+	// Split reports whether the cut is in the middle of a turn. The prefix may be empty even then.
 	Split bool
-	// TokensBefore is the estimated size of the context now.
+	// TokensBefore is the estimated size of the context before the compaction.
 	TokensBefore int64
-	// PreviousSummary is that of the compaction before, "" if there is none. The new summary updates it.
+	// PreviousSummary is the summary of the compaction before, "" if there is none. The new summary updates it.
 	PreviousSummary string
-	// Files are what the calls in History and TurnPrefix read and changed, and the files of the compaction before.
+	// Files are the files that the calls in History and TurnPrefix read and changed, and those of the compaction before.
 	Files Files
-	// Settings are those that were given.
+	// Settings are the settings of the compaction.
 	Settings Settings
 }
 
-// Nothing reports whether there is nothing to summarise: all of the path fits into what is kept.
+// Nothing reports whether there is nothing to summarize, because all of the path fits into what is kept.
 func (p *Preparation) Nothing() bool { return len(p.History)+len(p.TurnPrefix) == 0 }
 
-// Prepare prepares the compaction of a path. It returns nil if the path is empty or its last entry is a compaction. Ask
-// [Preparation.Nothing] before a model is asked.
+// Prepare prepares the compaction of a path. It returns nil if the path is empty or its last entry is a compaction.
+// Check [Preparation.Nothing] before calling a model.
 func Prepare(path []Entry, s Settings) *Preparation {
 	if len(path) == 0 || path[len(path)-1].Kind == KindCompaction {
 		return nil
@@ -51,7 +51,7 @@ func Prepare(path []Entry, s Settings) *Preparation {
 	return p
 }
 
-// take returns the messages of entries that are to be summarised, and records the files of their calls.
+// take returns the messages to summarize of the entries, and records the files of their calls.
 func (p *Preparation) take(entries []Entry) (messages []schemas.Message) {
 	for _, e := range entries {
 		if m := e.shown(); m != nil && e.Kind != KindCompaction {

@@ -6,10 +6,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// RequestKind says which summary a request is for.
+// RequestKind is the kind of summary that a request is for.
 type RequestKind string
 
-// The requests. RequestCustom is for a branch, with instructions of the user's own in place of ours.
+// The kinds of requests. RequestCustom is for a branch with the user's own instructions in place of ours.
 const (
 	RequestInitial    RequestKind = "initial"
 	RequestUpdate     RequestKind = "update"
@@ -18,27 +18,27 @@ const (
 	RequestCustom     RequestKind = "custom"
 )
 
-// A Request is one question for a model: a system prompt, one message of a user, no tools.
+// A Request is one request to a model: a system prompt, one user message, no tools.
 type Request struct {
 	Kind         RequestKind
 	SystemPrompt string
 	Prompt       string
-	// MaxTokens is the most that the reply may be, in tokens.
+	// MaxTokens is the limit of the reply, in tokens.
 	MaxTokens int64
 	// ThinkingLevel is "" if the model is not to think.
 	ThinkingLevel schemas.ThinkingLevel
 }
 
-// Message is the request's one message. Timestamp is Unix milliseconds.
+// Message returns the request's user message. timestamp is in Unix milliseconds.
 func (r Request) Message(timestamp int64) *schemas.UserMessage {
 	return &schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: r.Prompt}}, Timestamp: timestamp}
 }
 
-// Asking says how the model is asked.
+// Asking holds the parameters of the requests for a summary.
 type Asking struct {
-	// Focus is what the user wants the summary to look at; "" for nothing.
+	// Focus is what the user wants the summary to concentrate on, "" for nothing.
 	Focus string
-	// Reasons says that the model can think; ThinkingLevel is the session's.
+	// Reasons reports whether the model can think; ThinkingLevel is the session's.
 	Reasons       bool
 	ThinkingLevel schemas.ThinkingLevel
 }
@@ -50,9 +50,9 @@ func (a Asking) level() schemas.ThinkingLevel {
 	return a.ThinkingLevel
 }
 
-// Requests are what the model is asked, in the order in which [Preparation.Summarize] takes the replies: about the
-// history, and, if a turn is split, about its beginning. There are one or two. The user's focus goes to the history's
-// only.
+// Requests returns the requests for the summary, in the order in which [Preparation.Summarize] takes the replies: one
+// for the history and, if a turn is split, one for its beginning. There are one or two. Only the history's has the
+// user's focus.
 func (p *Preparation) Requests(a Asking) (list []Request) {
 	if p.asksHistory() {
 		list = append(list, p.historyRequest(a))

@@ -8,17 +8,17 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Why a reply is no summary. None of them is ever put in the place of what it should stand for.
+// The reasons why a reply is no summary. Such a reply never replaces the messages that it should stand for.
 var (
-	// ErrAborted says that the request was aborted.
+	// ErrAborted means that the request was aborted.
 	ErrAborted = errors.New("summarization aborted")
-	// ErrEmpty says that the reply has no text.
+	// ErrEmpty means that the reply has no text.
 	ErrEmpty = errors.New("the model returned an empty summary")
-	// ErrCutOff says that the reply ended at its output limit.
+	// ErrCutOff means that the reply ended at its output limit.
 	ErrCutOff = errors.New("the summary was cut off by the output limit")
 )
 
-// A Result is a compaction: what its entry holds.
+// A Result is the content of a compaction's entry.
 type Result struct {
 	Summary      string
 	FirstKept    string
@@ -26,9 +26,8 @@ type Result struct {
 	Files        FileLists
 }
 
-// Summarize puts the summary together from the replies to [Preparation.Requests], in their order. The error names the
-// request that failed; it wraps [ErrAborted], [ErrEmpty] or [ErrCutOff], or has the text of the failure that the reply
-// reports.
+// Summarize makes the summary from the replies to [Preparation.Requests], in their order. The error names the request
+// that failed; it wraps [ErrAborted], [ErrEmpty] or [ErrCutOff], or has the text of the failure in the reply.
 func (p *Preparation) Summarize(replies ...*schemas.AssistantMessage) (Result, error) {
 	requests := p.Requests(Asking{})
 	if len(replies) != len(requests) {
@@ -59,7 +58,7 @@ func (p *Preparation) Summarize(replies ...*schemas.AssistantMessage) (Result, e
 	}, nil
 }
 
-// summaryText is the text of a reply, if it is a summary. A failure without a text is reported as unknown.
+// summaryText returns the text of a reply that is a summary. A failure without a text is reported as unknown.
 func summaryText(reply *schemas.AssistantMessage, unknown string) (string, error) {
 	switch reply.StopReason {
 	case schemas.StopAborted:

@@ -7,11 +7,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// resultUnits is how much of a tool's result a summary is made from, in UTF-16 units.
+// resultUnits is the length to which a tool result is cut for the summary, in UTF-16 units.
 const resultUnits = 2000
 
-// Serialize writes a conversation as one text, so that a model that is to summarise it does not go on with it. Images
-// are left out, long results of tools are cut.
+// Serialize writes a conversation as one text, so that the model that summarizes it does not continue it. It leaves out
+// images and shortens long tool results.
 func Serialize(messages []schemas.Message) string {
 	var parts []string
 	part := func(who, text string) { parts = append(parts, "["+who+"]: "+text) }
@@ -70,7 +70,7 @@ func calls(contents schemas.Contents) (list []string) {
 	return list
 }
 
-// shortened cuts a text that is too long. A character that the cut goes through is replaced by U+FFFD.
+// shortened shortens a text that is too long. A surrogate pair that the cut splits becomes U+FFFD.
 func shortened(text string) string {
 	n := 0
 	for i, r := range text {

@@ -6,9 +6,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// ToLLM returns the messages as models know them: those of users, models and tools unchanged, and as users' messages a
-// user's own commands, an application's messages, and summaries, each in its frame. Messages of other roles are
-// dropped, and commands whose user kept them out of the context.
+// ToLLM converts messages to ones that models know. Messages of users, models and tools stay as they are. A user's own
+// commands, an application's messages and summaries become user messages, each with its frame. Messages of other roles,
+// and commands that the user kept out of the context, are dropped.
 func ToLLM(messages []schemas.Message) []schemas.Message {
 	known := make([]schemas.Message, 0, len(messages))
 	for _, m := range messages {
@@ -48,7 +48,7 @@ func (f fields) user(text string) *schemas.UserMessage {
 	return &schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: text}}, Timestamp: f.Timestamp}
 }
 
-// command tells of a command that the user ran.
+// command returns the text for a command that the user ran.
 func (f fields) command() string {
 	text := "Ran `" + f.Command + "`\n"
 	if f.Output == "" {

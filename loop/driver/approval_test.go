@@ -13,16 +13,20 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// asking has calls of echo need an approval, for at most a minute.
+// asking makes calls of echo need an approval, for at most a minute.
 func asking(o *host.Options) {
 	o.Defaults.Approval = schemas.ApprovalPolicy{Tools: []string{"echo"}, TimeoutMs: 60_000}
 }
 
-// approvals are the events of approvals, as data.
+// approvals returns the approval events as JSON, without digests, which differ with the call's nonce.
 func approvals(r *looptest.Rig) (all []schemas.EventData) {
 	for _, e := range r.Events() {
-		switch e.Data.(type) {
-		case *schemas.ApprovalRequested, *schemas.ApprovalResolved, *schemas.CommandRejected:
+		switch d := e.Data.(type) {
+		case *schemas.ApprovalRequested:
+			plain := *d
+			plain.Digest = ""
+			all = append(all, &plain)
+		case *schemas.ApprovalResolved, *schemas.CommandRejected:
 			all = append(all, e.Data)
 		}
 	}
@@ -36,7 +40,7 @@ func wantApprovals(r *looptest.Rig, want ...schemas.EventData) {
 	}
 }
 
-// results are the texts of the tool results in the log.
+// results returns the texts of the tool results in the log.
 func results(r *looptest.Rig) (texts []string) {
 	for _, e := range r.Events() {
 		if end, ok := e.Data.(*schemas.ToolExecutionEnd); ok {
@@ -55,7 +59,7 @@ func decision(call schemas.CallKey, by, reason string) schemas.ApprovalAnswer {
 	return schemas.ApprovalAnswer{Call: call, By: by, Reason: reason}
 }
 
-// TestACallWaitsForItsApproval goes through restarts: every step is taken by another host.
+// TestACallWaitsForItsApproval restarts the session before every step: another host takes each.
 func TestACallWaitsForItsApproval(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, nil)
@@ -81,9 +85,9 @@ func TestACallWaitsForItsApproval(t *testing.T) {
 	)
 }
 
-// TestAnApprovalGoesOnAfterEveryEvent takes the session up by another host after each event of a run with an approval,
-// and delivers everything once more.
-func TestAnApprovalGoesOnAfterEveryEvent(t *testing.T) {
+// TestApprovalContinuesAfterACrashAtEveryEvent has another host continue the session after each event of a run with an
+// approval, and delivers every message once more.
+func TestApprovalContinuesAfterACrashAtEveryEvent(t *testing.T) {
 	t.Parallel()
 	play := func(r *looptest.Rig) {
 		r.Deliver("p1", looptest.Prompt("go"))
@@ -111,7 +115,7 @@ func TestAnApprovalGoesOnAfterEveryEvent(t *testing.T) {
 	}
 }
 
-// lastAsked is the call that was asked about last: what comes before it in the log may be a run that was resumed.
+// lastAsked returns the call whose approval was requested last. Earlier requests may be from before a resume.
 func lastAsked(r *looptest.Rig) (call schemas.CallKey) {
 	for _, e := range r.Events() {
 		if request, ok := e.Data.(*schemas.ApprovalRequested); ok {
@@ -149,7 +153,7 @@ func TestADeniedCallIsAnsweredWithTheReason(t *testing.T) {
 	}
 }
 
-func TestTimeDenies(t *testing.T) {
+func TestUnansweredApprovalIsDenied(t *testing.T) {
 	t.Parallel()
 	timers := timetable{}
 	r := looptest.New(t, looptest.ToolThenDone("t1"), asking, func(o *host.Options) { o.Timers = timers })
@@ -164,8 +168,8 @@ func TestTimeDenies(t *testing.T) {
 		Call: "c9", ToolCallID: "t1", By: "time", Reason: "Nobody approved the call within 1m0s"})
 }
 
-// TestOneWaitingCallHoldsUpNoOther has the hook ask about one call of two.
-func TestOneWaitingCallHoldsUpNoOther(t *testing.T) {
+// TestCallWaitingForApprovalDelaysNoOther has the hook require an approval for one call of two.
+func TestCallWaitingForApprovalDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, looptest.ToolThenDone("t1", "t2"), func(o *host.Options) {
 		o.Hooks.BeforeToolCall = func(_ context.Context, c driver.BeforeToolCall) (driver.BeforeToolCallResult, error) {
@@ -188,7 +192,7 @@ func TestOneWaitingCallHoldsUpNoOther(t *testing.T) {
 	wantApprovals(r, want, &schemas.ApprovalResolved{Call: "c9", ToolCallID: "t1", Approved: true})
 }
 
-func TestAnAbortWaitsForNoApproval(t *testing.T) {
+func TestAbortDoesNotWaitForAnApproval(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, looptest.ToolThenDone("t1"), asking, func(o *host.Options) { o.AbortGrace = time.Hour })
 	r.Deliver("p1", looptest.Prompt("go"))
@@ -203,7 +207,7 @@ func TestAnAbortWaitsForNoApproval(t *testing.T) {
 		Reason: "call c9 does not wait for approval"})
 }
 
-func TestAnAnswerHasToNameItsCall(t *testing.T) {
+func TestApprovalMustNameItsCall(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, looptest.ToolThenDone("t1", "t2"), asking)
 	r.Deliver("p1", looptest.Prompt("go"))

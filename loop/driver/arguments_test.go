@@ -13,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// slowBox has a tool whose arguments take a second to check, if nobody ends that.
+// slowBox has a tool whose arguments take a second to validate, unless the validation is ended.
 type slowBox struct{}
 
 func (slowBox) Definitions(context.Context) ([]schemas.ToolDefinition, error) {
@@ -22,7 +22,7 @@ func (slowBox) Definitions(context.Context) ([]schemas.ToolDefinition, error) {
 	}}, nil
 }
 
-// startedLog calls a function when a call has begun: what the driver does next is to check its arguments.
+// startedLog calls a function when a call has begun: the driver validates its arguments next.
 type startedLog struct {
 	host.SessionLog
 	started func()
@@ -92,8 +92,8 @@ func TestAbortEndsTheCheckOfArguments(t *testing.T) {
 	r.WantEnd(schemas.EndAbort)
 }
 
-// What a runner that stops does not finish, another one does: nothing about the call is recorded.
-func TestAStopEndsTheCheckOfArguments(t *testing.T) {
+// A runner that stops while it validates records nothing about the call, and the next runner validates again.
+func TestStoppedDriverEndsTheCheckOfArguments(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	r := newSlowRig(t, func(*looptest.Rig) { stop() })

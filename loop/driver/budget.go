@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// profileBudget is what all sessions of the run's profile may use together; ok is false where nothing bounds them.
+// profileBudget returns what all sessions of the run's profile may use together. ok is false if they have no limit.
 func (d *Driver) profileBudget() (profile string, b schemas.ProfileBudget, ok bool) {
 	d.View(func(s *loop.State) { profile, b = s.Config.Profile, s.Config.Budget })
 	return profile, b, d.o.Budgets != nil && profile != "" && b.Limited()
@@ -31,14 +31,14 @@ func (u profileUse) reached(share float64) bool {
 		b.MaxCost > 0 && u.cost >= share*b.MaxCost
 }
 
-// profileUse asks for the use of the run's profile, once every reply of this driver is counted. It is zero where
-// nothing bounds the profile.
+// profileUse requests what the run's profile has used, once every reply of this driver is counted. The result is zero
+// if the profile has no budget.
 func (d *Driver) profileUse(ctx context.Context) (u profileUse, err error) {
 	profile, budget, ok := d.profileBudget()
 	if !ok {
 		return u, nil
 	}
-	if err := d.counted(ctx); err != nil {
+	if err := d.awaitCounted(ctx); err != nil {
 		return u, err
 	}
 	u.budget = budget
@@ -52,9 +52,9 @@ func (d *Driver) profileUse(ctx context.Context) (u profileUse, err error) {
 	return u, err
 }
 
-// overProfile checks the budget of the run's profile before a model is called. Where it is used up it ends the run in
-// place of a reply, and returns true; where a share of it is, it says so once per run. A budget that cannot be read
-// ends the run too.
+// overProfile checks the budget of the run's profile before a model call. If the budget is used up, it ends the run in
+// place of a reply and returns true; if the warning share is, it appends a warning, once per run. A budget that cannot
+// be read ends the run too.
 func (d *Driver) overProfile(ctx context.Context) (refused bool, err error) {
 	u, err := d.profileUse(ctx)
 	switch {
@@ -81,25 +81,25 @@ func (d *Driver) overProfile(ctx context.Context) (refused bool, err error) {
 	return false, d.emit(ctx, w, "")
 }
 
-// recountWithin is how old a reply may be that is counted once more when a session is loaded. Counters know the ids
-// they have counted for ten minutes; an older reply could count twice.
+// recountWithin is how old a reply may be that is counted again when a session is loaded. Counters remember the ids
+// they have counted for ten minutes, so an older reply might count twice.
 const recountWithin = 5 * time.Minute
 
 // countForProfile counts a reply that is about to be stored, in the background. The next check of the budget waits for
-// it, and so do the end of the run and the acknowledgement of the message that woke the session: should the process die
-// before, the next one finds the reply in the log and counts it ([Driver.recount]). A failed reply is counted at once:
-// asking again removes it from the transcript.
+// it, and so do the end of the run and the acknowledgement of the message that woke the session. If the process dies
+// before, the next process finds the reply in the log and counts it ([Driver.recount]). A failed reply is counted
+// before countForProfile returns, because a retry removes it from the transcript.
 func (d *Driver) countForProfile(ctx context.Context, message string, reply *schemas.AssistantMessage) {
 	profile, _, ok := d.profileBudget()
 	if !ok || reply.Usage == (schemas.Usage{}) {
 		return
 	}
 	at := d.o.Clock.Now()
-	if reply.Timestamp > 0 { // so that whoever counts it again names the same period
+	if reply.Timestamp > 0 { // the same period for every process that counts the reply
 		at = time.UnixMilli(reply.Timestamp).UTC()
 	}
 	usage := reply.Usage
-	// A session that was deleted and begun anew has messages with the ids of before.
+	// If a session is deleted and its id is used again, message ids repeat.
 	id := fmt.Sprintf("%s/%s/%d", d.session, message, at.UnixMilli())
 	count := func(ctx context.Context) {
 		if err := d.o.Budgets.Add(ctx, profile, id, at, usage); err != nil {
@@ -111,13 +111,13 @@ func (d *Driver) countForProfile(ctx context.Context, message string, reply *sch
 		count(ctx)
 		return
 	}
-	d.View(func(*loop.State) { d.after(&d.tally, "budget", count) })
+	d.View(func(*loop.State) { d.inBackground(&d.counting, "budget", count) })
 }
 
-// counted returns once every reply of this driver is counted, or with ctx's error.
-func (d *Driver) counted(ctx context.Context) error {
+// awaitCounted returns nil once every reply of this driver is counted, or ctx's error.
+func (d *Driver) awaitCounted(ctx context.Context) error {
 	var last <-chan struct{}
-	d.View(func(*loop.State) { last = d.tally.Last() })
+	d.View(func(*loop.State) { last = d.counting.Last() })
 	if last == nil {
 		return nil
 	}
@@ -129,9 +129,9 @@ func (d *Driver) counted(ctx context.Context) error {
 	}
 }
 
-// recount counts, once, the newest reply of the log that the driver was given: the process before may have died with
-// the reply stored and not counted. No older one can be missing, for a model is called only when the one before is
-// counted.
+// recount counts, once, the newest reply of the log that the driver was given: the process before may have died after
+// the reply was stored and before it was counted. All older replies are counted, because a model call waits for the
+// count of the reply before it.
 func (d *Driver) recount() {
 	if d.recounted {
 		return
@@ -147,7 +147,7 @@ func (d *Driver) recount() {
 			}
 		}
 	})
-	// Replies of another session, in a copy of it, and those that were set from outside have other ids.
+	// Replies of another session in a copy of it, and replies that a client has set, have other ids.
 	if reply == nil || reply.Failed() || !strings.HasPrefix(id, "m") {
 		return
 	}

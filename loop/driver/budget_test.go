@@ -12,8 +12,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// TestEveryBudgetIsCheckedBeforeEachRequest has a model that would call tools for ever, at 60 tokens and half a dollar
-// a time. Whatever the budget, the second request uses it up and there is no third.
+// TestEveryBudgetIsCheckedBeforeEachRequest has a model that calls tools for ever, at 60 tokens and half a dollar a
+// request. Each budget is used up by the second request, so there is no third.
 func TestEveryBudgetIsCheckedBeforeEachRequest(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// window lets a session have n calls of a tool with its workers.
+// window lets a session have n calls of a tool dispatched at once.
 func window(n int) func(*host.Options) {
 	return func(o *host.Options) { o.CallWindow = n }
 }
@@ -40,8 +40,8 @@ func answer(r *looptest.Rig, req schemas.ToolRequest) {
 	r.Deliver(id, result)
 }
 
-// TestCallsBeyondTheWindowAreDispatchedAsResultsCome wants all calls begun at once, and two of them out at a time,
-// whatever the order of the results.
+// TestCallsBeyondTheWindowAreDispatchedAsResultsCome wants all calls to begin at once, and two of them to be dispatched
+// at a time, whatever the order of the results.
 func TestCallsBeyondTheWindowAreDispatchedAsResultsCome(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, looptest.ToolThenDone("a", "b", "c", "d", "e"), window(2))
@@ -83,9 +83,9 @@ func TestTheWindowIsForEachTool(t *testing.T) {
 	wantDispatched(r, ids[:host.DefaultCallWindow]...)
 }
 
-// TestQueuedCallsAreTakenOver has another process take the session up in the middle: it holds the same calls, and looks
-// for those that the first one may have dispatched.
-func TestQueuedCallsAreTakenOver(t *testing.T) {
+// TestNextProcessDispatchesQueuedCalls has another process continue in the middle: it queues the same calls, and
+// dispatches with again those that the first one may have dispatched.
+func TestNextProcessDispatchesQueuedCalls(t *testing.T) {
 	t.Parallel()
 	model := looptest.ToolThenDone("a", "b", "c", "d")
 	r := looptest.New(t, model, window(2))
@@ -103,9 +103,9 @@ func TestQueuedCallsAreTakenOver(t *testing.T) {
 	r.WantEnd(schemas.EndNoToolCalls)
 }
 
-// TestAResultThatComesAgainDispatchesWhatItsFirstDeliveryDidNot is a runner that died after it had stored the result
-// and before it had dispatched the next call.
-func TestAResultThatComesAgainDispatchesWhatItsFirstDeliveryDidNot(t *testing.T) {
+// TestRedeliveredResultDispatchesQueuedCalls is for a runner that died after it had stored the result and before it had
+// dispatched the next call.
+func TestRedeliveredResultDispatchesQueuedCalls(t *testing.T) {
 	t.Parallel()
 	model := looptest.ToolThenDone("a", "b")
 	r := looptest.New(t, model, window(1))
@@ -113,14 +113,14 @@ func TestAResultThatComesAgainDispatchesWhatItsFirstDeliveryDidNot(t *testing.T)
 	out := wantDispatched(r, "a")
 	answer(r, out[0])
 	wantDispatched(r, "b")
-	r.Host = r.NewHost(model, window(1)) // nobody has seen b
+	r.Host = r.NewHost(model, window(1)) // no worker got b
 	answer(r, out[0])
 	answer(r, wantDispatched(r, "b")[0])
 	r.WantEnd(schemas.EndNoToolCalls)
 }
 
-// TestAbortAnswersQueuedCallsAtOnce wants the calls that nobody has dispatched answered without cancelling them, and
-// the other one waited for.
+// TestAbortAnswersQueuedCallsAtOnce wants the driver to answer the calls that no process has dispatched without
+// cancelling them, and to wait for the other one.
 func TestAbortAnswersQueuedCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, looptest.ToolThenDone("a", "b", "c"), window(1))
@@ -148,9 +148,9 @@ func TestAbortAnswersQueuedCallsAtOnce(t *testing.T) {
 	r.WantEnd(schemas.EndAbort)
 }
 
-// TestAbortWaitsForAQueuedCallThatAnotherProcessMayHaveDispatched has a process with a smaller window take over: what
-// it holds is with the workers already.
-func TestAbortWaitsForAQueuedCallThatAnotherProcessMayHaveDispatched(t *testing.T) {
+// TestAbortWaitsForCallsThatMayHaveBeenDispatched has a process with a smaller window continue: calls beyond its window
+// were dispatched by the first process.
+func TestAbortWaitsForCallsThatMayHaveBeenDispatched(t *testing.T) {
 	t.Parallel()
 	model := looptest.ToolThenDone("a", "b")
 	r := looptest.New(t, model, window(-1))
@@ -179,8 +179,8 @@ func TestAbortWaitsForAQueuedCallThatAnotherProcessMayHaveDispatched(t *testing.
 	r.WantEnd(schemas.EndAbort)
 }
 
-// TestACallThatWaitsForApprovalTakesNoRoom wants the calls behind one that nobody has approved yet to go on.
-func TestACallThatWaitsForApprovalTakesNoRoom(t *testing.T) {
+// TestCallWaitingForApprovalTakesNoPlaceInTheWindow wants the calls after one that waits for approval to be dispatched.
+func TestCallWaitingForApprovalTakesNoPlaceInTheWindow(t *testing.T) {
 	t.Parallel()
 	asks := func(o *host.Options) {
 		o.Hooks.BeforeToolCall = func(_ context.Context, c driver.BeforeToolCall) (driver.BeforeToolCallResult, error) {
@@ -192,7 +192,7 @@ func TestACallThatWaitsForApprovalTakesNoRoom(t *testing.T) {
 	answer(r, wantDispatched(r, "b")[0])
 	last := wantDispatched(r, "c")
 	r.Deliver("ok", &schemas.Approve{ApprovalAnswer: schemas.ApprovalAnswer{Call: "c9"}})
-	first := wantDispatched(r, "a") // it comes before c, which is out already
+	first := wantDispatched(r, "a") // it comes before c, which was dispatched before
 	answer(r, last[0])
 	answer(r, first[0])
 	r.WantEnd(schemas.EndNoToolCalls)

@@ -14,8 +14,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What is decided together is stored together, and nothing of it waits to be sent while the driver waits. A tool turn
-// is the three commits from the second message_start on.
+// What is decided together is stored together, and no decision waits to be sent while the driver waits. A tool turn is
+// the three commits from the second message_start on.
 func TestATurnIsThreeCommits(t *testing.T) {
 	t.Parallel()
 	store, tools := eventstore.NewMemory(), looptest.NewQueue()
@@ -67,7 +67,7 @@ func TestATurnIsThreeCommits(t *testing.T) {
 	}
 }
 
-// Whatever the driver waits for, the log has by then what was decided before.
+// Whatever the driver waits for, the log has stored what was decided before.
 func TestNothingWaitsWhileTheDriverWaits(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, nil)

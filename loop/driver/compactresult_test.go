@@ -12,8 +12,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Results that are larger than what is to be kept do not stand in the way of a compaction: they are kept with their
-// calls, and what came before is summed up, before the model is shown them.
+// Results larger than what is to be kept do not prevent a compaction: they are kept with their calls, and what came
+// before is summarized before the model gets them.
 func TestLargeResultsAreKeptWithTheirCalls(t *testing.T) {
 	t.Parallel()
 	var shown []string

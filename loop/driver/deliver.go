@@ -11,14 +11,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Handle receives one message of the session's inbox and returns when it may be acknowledged (docs/architecture.md, the
-// rule of rest): once what it did is stored, and, if this call is the one that drives the session, once the session is
-// at rest again. entered, if not nil, is called as soon as the command has its place in the order, which is when it is
-// stored.
+// Handle processes one message of the session's inbox. It returns when the message may be acknowledged
+// (docs/architecture.md, the rule of rest): when what the message did is stored and, if this call drives the session,
+// the session is at rest again. entered, if not nil, is called once the command is stored, which fixes its place in the
+// order.
 //
-// A command the log knows already changes nothing. An error means that the message must be redelivered, and, if it
-// is [Lost], that the driver is to be given up. After any other the driver goes on with the other deliveries of the
-// session: one that waits for its own result drives in place of the one that has failed.
+// A command that the log knows changes nothing. After an error the message must be redelivered. If the error is [Lost],
+// the driver must be given up as well; otherwise the session's other deliveries continue, and one of them that waits
+// for its own result drives in place of the delivery that failed.
 func (d *Driver) Handle(ctx context.Context, c schemas.Command, entered func()) error {
 	done, over, mine, err := d.receive(ctx, c)
 	if err != nil {
@@ -28,11 +28,14 @@ func (d *Driver) Handle(ctx context.Context, c schemas.Command, entered func()) 
 	defer cancel()
 	var stored sync.WaitGroup
 	if entered != nil {
-		stored.Go(func() { d.enter(storing, done, entered) })
+		stored.Go(func() { d.notifyEntered(storing, done, entered) })
 	}
-	err = d.follow(ctx, done, over, mine)
+	err = d.driveOrAwait(ctx, done, over, mine)
 	if err == nil {
 		err = d.Flush(ctx)
+	}
+	if err == nil {
+		err = d.givenUp()
 	}
 	if err != nil {
 		cancel()
@@ -41,7 +44,16 @@ func (d *Driver) Handle(ctx context.Context, c schemas.Command, entered func()) 
 	return err
 }
 
-// receive admits a command, and makes its delivery the one that drives unless another delivery does.
+// givenUp returns why the driver was given up, or nil. After that another driver may have loaded the session without
+// the events that were stored since, and rest although they gave it work: the message that caused them must be
+// redelivered.
+func (d *Driver) givenUp() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.broken
+}
+
+// receive admits a command and makes this delivery drive, unless another one does.
 func (d *Driver) receive(ctx context.Context, c schemas.Command) (done, over <-chan struct{}, mine bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,9 +63,9 @@ func (d *Driver) receive(ctx context.Context, c schemas.Command) (done, over <-c
 	return done, over, mine, err
 }
 
-// follow drives, or waits until the result that came is in the log: then in place of whoever drove, should that one
-// fail.
-func (d *Driver) follow(ctx context.Context, done, over <-chan struct{}, mine bool) error {
+// driveOrAwait drives, or waits until the tool result that this delivery brought is in the log. If the goroutine that
+// drives stops before that, this one drives in its place.
+func (d *Driver) driveOrAwait(ctx context.Context, done, over <-chan struct{}, mine bool) error {
 	if mine {
 		return d.drive(ctx)
 	}
@@ -80,10 +92,10 @@ func (d *Driver) follow(ctx context.Context, done, over <-chan struct{}, mine bo
 	}
 }
 
-// enter calls entered once what came is stored: until then another writer may own the session, and the message will be
-// redelivered. Nobody waits for it but the next message of the session. A tool's result has its place when done is
-// closed.
-func (d *Driver) enter(ctx context.Context, done <-chan struct{}, entered func()) {
+// notifyEntered calls entered once the message is stored. Until then another writer may own the session, and the
+// message will be redelivered. Only the session's next message waits for the call. A tool's result is in the log when
+// done is closed.
+func (d *Driver) notifyEntered(ctx context.Context, done <-chan struct{}, entered func()) {
 	if done != nil {
 		select {
 		case <-done:
@@ -96,8 +108,8 @@ func (d *Driver) enter(ctx context.Context, done <-chan struct{}, entered func()
 	}
 }
 
-// admit puts a command into the log, or queues a tool's result for the goroutine that drives. The caller holds the
-// lock.
+// admit puts a command into the log, or queues a tool's result for the goroutine that drives. done is closed when that
+// result is in the log, and nil for a command. The caller holds the lock.
 func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct{}, err error) {
 	if d.broken != nil {
 		return nil, d.broken
@@ -105,7 +117,7 @@ func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct
 	if response, ok := c.Data.(*schemas.ToolResponse); ok {
 		call := d.state.Call(response.Call)
 		if call == nil || call.End != nil || response.Nonce != "" && response.Nonce != call.Nonce {
-			return nil, nil // it has ended, or its turn has: the first result was the result; or it is another call's
+			return nil, nil // the call or its turn has ended, with the first result; or the result is another call's
 		}
 		done = make(chan struct{})
 		d.arrivals = append(d.arrivals, arrival{cause: c.ID, result: response, call: response.Call, done: done})
@@ -119,11 +131,11 @@ func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct
 		return done, nil
 	}
 	_, err = d.accept(ctx, c)
-	d.o.Log.Send() // its sender waits for it, and it is the first that is seen of a new session
+	d.o.Log.Send() // the sender waits for the event, and of a new session it is the first one to be seen
 	return nil, err
 }
 
-// accept puts a command into the log; refused is its refusal, if that is what becomes of it.
+// accept puts a command into the log. refused is its rejection, nil if the command was accepted.
 func (d *Driver) accept(ctx context.Context, c schemas.Command) (refused *schemas.CommandRejected, err error) {
 	raw, err := schemas.Marshal(c.Data)
 	if err != nil {
@@ -153,15 +165,15 @@ func (d *Driver) accept(ctx context.Context, c schemas.Command) (refused *schema
 	}
 	if d.state.Aborted() {
 		if d.abort != nil {
-			d.abort(context.Canceled)
+			d.abort()
 		}
-		d.wake() // where nothing is at work it may be waited for that something is asked again
+		d.wake() // it may wait for a retry
 	}
 	return refused, nil
 }
 
-// payOwed completes what an earlier process left of a command: what it decided was decided before the next one came.
-// The caller holds the lock.
+// payOwed appends the events that an earlier process owed for a command: they were decided before the next command
+// came. The caller holds the lock.
 func (d *Driver) payOwed(ctx context.Context) error {
 	for len(d.state.Owed) > 0 {
 		owed, ok := loop.Next(d.state).(loop.Emit)
@@ -175,8 +187,8 @@ func (d *Driver) payOwed(ctx context.Context) error {
 	return nil
 }
 
-// Accept admits a command without driving: what the in-memory Agent's methods do. refused is not nil where the
-// command changes nothing but that its refusal is in the log.
+// Accept puts a command into the log without driving, for the methods of the in-memory Agent. refused is the command's
+// rejection, which is then in the log and all that the command changes.
 func (d *Driver) Accept(ctx context.Context, c schemas.Command) (refused *schemas.CommandRejected, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -184,14 +196,15 @@ func (d *Driver) Accept(ctx context.Context, c schemas.Command) (refused *schema
 	return d.accept(ctx, c)
 }
 
-// Append puts an event of the service into the log, such as a command_rejected or transcript_replaced.
+// Append puts an event of the service into the log, such as transcript_replaced. cause is the id of the command that
+// caused it, or empty.
 func (d *Driver) Append(ctx context.Context, data schemas.EventData, cause string) error {
 	defer d.o.Log.Send()
 	_, err := d.put(ctx, data, cause)
 	return err
 }
 
-// answer has a call answered by this process.
+// answer queues a result that this process gives to a call.
 func (d *Driver) answer(call schemas.CallKey, result schemas.ToolResult, isError bool) {
 	d.arrive(arrival{call: call, result: &schemas.ToolResponse{Call: call, Result: result, IsError: isError}})
 }
@@ -203,7 +216,7 @@ func (d *Driver) arrive(a arrival) {
 	d.wake()
 }
 
-// Reject puts a refusal into the log, unless the log knows the command.
+// Reject puts the rejection of a command into the log, unless the log knows the command.
 func (d *Driver) Reject(ctx context.Context, r schemas.CommandRejected) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,8 +230,8 @@ func (d *Driver) Reject(ctx context.Context, r schemas.CommandRejected) error {
 	return err
 }
 
-// begin makes the caller the one who drives, unless somebody does. over is closed when whoever drives stops. The caller
-// holds the lock.
+// begin makes the caller the goroutine that drives, unless another one is; mine reports which. over is closed when
+// driving stops. The caller holds the lock.
 func (d *Driver) begin() (over <-chan struct{}, mine bool) {
 	if d.driving == nil {
 		d.driving, mine = make(chan struct{}), true
@@ -226,13 +239,13 @@ func (d *Driver) begin() (over <-chan struct{}, mine bool) {
 	return d.driving, mine
 }
 
-// end is the end of driving. The caller holds the lock.
+// end ends driving. The caller holds the lock.
 func (d *Driver) end() {
 	close(d.driving)
 	d.driving, d.quit = nil, nil
 }
 
-// Resting reports whether nobody drives: the session is at rest, or a delivery has failed that will come again.
+// Resting reports whether no goroutine drives: the session is at rest, or a delivery failed and will be redelivered.
 func (d *Driver) Resting() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// strict is a toolbox whose echo wants a text.
+// strict is a toolbox whose echo requires a text.
 type strict struct{}
 
 func (strict) Definitions(context.Context) ([]schemas.ToolDefinition, error) {
@@ -21,7 +21,7 @@ func (strict) Definitions(context.Context) ([]schemas.ToolDefinition, error) {
 		`{"type":"object","properties":{"v":{"type":"string"}},"required":["v"]}`)}}, nil
 }
 
-// askingStrictly is asking about a tool with a schema.
+// askingStrictly is asking with that toolbox.
 func askingStrictly(o *host.Options) {
 	asking(o)
 	o.Toolbox = strict{}
@@ -32,8 +32,8 @@ func edited(call schemas.CallKey, args string) *schemas.Approve {
 	return &schemas.Approve{ApprovalAnswer: decision(call, "ann", "not that"), Args: []byte(args)}
 }
 
-// TestACallIsApprovedWithOtherArguments has each step taken by another host: the tool and the hook behind it get what
-// was agreed to, coerced as a model's arguments are, and the log has both, and who has changed what.
+// TestACallIsApprovedWithOtherArguments has another host take each step. The tool and the hook after it get the
+// approved arguments, coerced like a model's, and the log has both sets of arguments and who changed what.
 func TestACallIsApprovedWithOtherArguments(t *testing.T) {
 	t.Parallel()
 	seen := make(chan string, 1)
@@ -72,8 +72,8 @@ func TestACallIsApprovedWithOtherArguments(t *testing.T) {
 	}
 }
 
-// TestArgumentsThatDoNotFitAreRefused says why, and the call waits on: for arguments that fit, or for none.
-func TestArgumentsThatDoNotFitAreRefused(t *testing.T) {
+// TestInvalidEditedArgumentsAreRejected wants a reason, and the call to wait for another approval.
+func TestInvalidEditedArgumentsAreRejected(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, looptest.ToolThenDone("t1"), askingStrictly)
 	r.Deliver("p1", looptest.Prompt("go"))
@@ -100,9 +100,9 @@ func TestArgumentsThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// TestEditedArgumentsOutliveEveryProcess takes the session up by another host after each event: the call is executed
-// with what was agreed to, whoever dispatches it.
-func TestEditedArgumentsOutliveEveryProcess(t *testing.T) {
+// TestEditedArgumentsSurviveACrashAtEveryEvent has another host continue after each event: whichever host dispatches
+// the call, it runs with the approved arguments.
+func TestEditedArgumentsSurviveACrashAtEveryEvent(t *testing.T) {
 	t.Parallel()
 	play := func(r *looptest.Rig) {
 		r.Deliver("p1", looptest.Prompt("go"))

@@ -12,14 +12,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// shown is an event on its way to the listener.
+// shown is an event to show to the listener. It is visible if the listener gets events of its type, and appended if it
+// is in the log.
 type shown struct {
 	event    agentevent.Event
-	is       bool
-	appended bool // to the log
+	visible  bool
+	appended bool
 }
 
-// emit appends an event and shows it.
+// emit appends an event and shows it to the listener.
 func (d *Driver) emit(ctx context.Context, data schemas.EventData, cause string) error {
 	s, err := d.put(ctx, data, cause)
 	if err != nil {
@@ -28,15 +29,15 @@ func (d *Driver) emit(ctx context.Context, data schemas.EventData, cause string)
 	return d.show(ctx, s)
 }
 
-// put is [Driver.append] for a caller that does not have the lock.
+// put is [Driver.append] for a caller that does not hold the lock.
 func (d *Driver) put(ctx context.Context, data schemas.EventData, cause string) (shown, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.append(ctx, data, cause)
 }
 
-// append stamps the event, hands it to the log and applies it, in one critical section with whatever was decided. The
-// caller holds the lock.
+// append stamps the event, gives it to the log and applies it to the state. The caller holds the lock since it chose
+// the event.
 func (d *Driver) append(ctx context.Context, data schemas.EventData, cause string) (shown, error) {
 	e := d.state.Envelope(data)
 	now := d.o.Clock.Now()
@@ -56,11 +57,11 @@ func (d *Driver) append(ctx context.Context, data schemas.EventData, cause strin
 	}
 	s := shown{event: agentevent.Event{Type: data.EventType()}}
 	if d.o.Listen != nil {
-		s.event, s.is = agentevent.Expand(d.state, data)
+		s.event, s.visible = agentevent.Expand(d.state, data)
 	}
 	d.ownership.observe(now)
 	if err := d.o.Log.Append(ctx, e); err != nil {
-		return s, d.refused(ctx, e.Seq, err)
+		return s, d.logError(ctx, e.Seq, err)
 	}
 	if err := d.state.Apply(e); err != nil {
 		return s, &LostError{Session: e.Session, Seq: e.Seq, Err: err}
@@ -78,7 +79,7 @@ func (d *Driver) append(ctx context.Context, data schemas.EventData, cause strin
 	return s, nil
 }
 
-// Flush returns once everything that was decided is stored.
+// Flush returns nil once everything that the driver has appended is stored.
 func (d *Driver) Flush(ctx context.Context) error {
 	err := d.o.Log.Flush(ctx)
 	if err == nil {
@@ -86,23 +87,23 @@ func (d *Driver) Flush(ctx context.Context) error {
 	}
 	var seq uint64
 	d.View(func(s *loop.State) { seq = s.Seq })
-	return d.refused(ctx, seq, err)
+	return d.logError(ctx, seq, err)
 }
 
-// refused says what an error of the log means: only the delivery whose context has ended is given up for that.
-func (d *Driver) refused(ctx context.Context, seq uint64, err error) error {
+// logError classifies an error of the log: if ctx has ended, only this delivery fails; otherwise the session is lost.
+func (d *Driver) logError(ctx context.Context, seq uint64, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ErrConflict) {
 		return err
 	}
 	return &LostError{Session: d.session, Seq: seq, Err: err}
 }
 
-// show awaits the listener. An error of it fails the run at this event, as in pi.
+// show calls the listener and waits for it. An error of it fails the run at this event, as in pi.
 func (d *Driver) show(ctx context.Context, s shown) error {
 	if s.event.Type == schemas.EventAgentEnd {
 		defer d.endSignal()
 	}
-	if !s.is || d.o.Listen == nil {
+	if !s.visible || d.o.Listen == nil {
 		return nil
 	}
 	signal := d.runSignal(ctx)
@@ -114,19 +115,19 @@ func (d *Driver) show(ctx context.Context, s shown) error {
 		return err
 	case d.failing || s.event.Type == schemas.EventAgentEnd:
 		d.o.Logger.Warn("listener failed at the end of a run", "session", d.session, "err", err)
-		return nil // there is nothing left to fail
+		return nil // the run ends anyway
 	}
 	return d.fail(ctx, err)
 }
 
-// errFailed unwinds to the loop after a run has been ended with a failure message.
+// errFailed makes [Driver.steps] choose again after the run was ended with a failure message.
 var errFailed = errors.New("run failed")
 
-// fail ends the run with a failure message in place of a reply: one empty text with the error. The
-// turn and the run are then ended by the steps that follow. It never returns nil: errFailed is the good end.
+// fail ends the run with a failure message in place of a reply: one empty text with the error. The following steps then
+// end the turn and the run. It never returns nil: errFailed means that the failure message is in the log.
 func (d *Driver) fail(ctx context.Context, cause error) error {
 	var lost *LostError
-	if d.o.FailHard || errors.As(cause, &lost) || ctx.Err() != nil {
+	if d.o.FailHard || errors.As(cause, &lost) || errors.Is(cause, errFailed) || ctx.Err() != nil {
 		return cause
 	}
 	d.logPanic(cause)
@@ -148,7 +149,7 @@ func (d *Driver) fail(ctx context.Context, cause error) error {
 
 func (d *Driver) logPanic(cause error) { panics.Log(d.o.Logger, d.session, cause) }
 
-// failWith puts a reply of our own into the transcript, closing the one that was being streamed.
+// failWith puts a reply that no model made into the transcript. It first closes a reply that was being streamed.
 func (d *Driver) failWith(ctx context.Context, reply *schemas.AssistantMessage, end schemas.MessageEnd) error {
 	d.mu.Lock()
 	run, model := d.state.Run, d.state.Config.Model
@@ -163,7 +164,7 @@ func (d *Driver) failWith(ctx context.Context, reply *schemas.AssistantMessage, 
 	d.mu.Unlock()
 	reply.API, reply.Provider, reply.Model = model.API, model.Provider, model.ID
 	reply.Timestamp = d.o.Clock.Now().UnixMilli()
-	if between { // the log has no reply outside a turn; pi's listeners see none begin
+	if between { // the log has no reply outside a turn; pi's listeners see no turn begin
 		if err := d.Append(ctx, &schemas.TurnStart{TurnIndex: turns}, ""); err != nil {
 			return err
 		}
@@ -173,19 +174,6 @@ func (d *Driver) failWith(ctx context.Context, reply *schemas.AssistantMessage, 
 			return err
 		}
 	}
-	return d.emitReply(ctx, reply, end)
-}
-
-// closeStreaming closes a reply that will never be complete. It does not enter the transcript.
-func (d *Driver) closeStreaming(ctx context.Context, id, why string) error {
-	partial := &schemas.AssistantMessage{StopReason: schemas.StopAborted, ErrorMessage: why}
-	return d.emit(ctx, &schemas.MessageEnd{
-		MessageID: id, Message: schemas.AnyMessage{Message: partial}, Interrupted: true,
-	}, "")
-}
-
-// emitReply emits message_start and message_end of a whole reply.
-func (d *Driver) emitReply(ctx context.Context, reply *schemas.AssistantMessage, end schemas.MessageEnd) error {
 	id, _, err := d.startReply(ctx, reply)
 	if err != nil {
 		return err
@@ -194,8 +182,16 @@ func (d *Driver) emitReply(ctx context.Context, reply *schemas.AssistantMessage,
 	return d.emit(ctx, &end, "")
 }
 
-// startReply emits the message_start of a reply and returns the message's id and the event's sequence. Listeners are
-// shown the message as given.
+// closeStreaming closes a reply that will never be complete, with why as its error. It does not enter the transcript.
+func (d *Driver) closeStreaming(ctx context.Context, id, why string) error {
+	partial := &schemas.AssistantMessage{StopReason: schemas.StopAborted, ErrorMessage: why}
+	return d.emit(ctx, &schemas.MessageEnd{
+		MessageID: id, Message: schemas.AnyMessage{Message: partial}, Interrupted: true,
+	}, "")
+}
+
+// startReply emits the message_start of a reply and returns the message's id and the event's sequence. The listener is
+// shown the reply as given.
 func (d *Driver) startReply(ctx context.Context, reply *schemas.AssistantMessage) (id string, seq uint64, err error) {
 	var s shown
 	d.View(func(state *loop.State) {
@@ -212,8 +208,7 @@ func (d *Driver) startReply(ctx context.Context, reply *schemas.AssistantMessage
 	return id, seq, d.show(ctx, s)
 }
 
-// sentAtOnce reports whether an event is sent at once although more will follow: it shows that a run or a reply
-// has begun.
+// sentAtOnce reports whether an event is sent although more will follow: it shows that a run or a reply has begun.
 func sentAtOnce(data schemas.EventData) bool {
 	switch e := data.(type) {
 	case *schemas.AgentStart:
@@ -224,12 +219,12 @@ func sentAtOnce(data schemas.EventData) bool {
 	return false
 }
 
-// stamp is the time of an event: whole milliseconds, so that events of one commit mostly share it.
+// stamp returns the time of an event: whole milliseconds, so that most events of a commit share it.
 func stamp(now time.Time) time.Time {
-	return now.Add(-time.Duration(now.Nanosecond() % int(time.Millisecond))) // Truncate takes the monotonic clock away
+	return now.Add(-time.Duration(now.Nanosecond() % int(time.Millisecond))) // Truncate strips the monotonic clock
 }
 
-// endMessage stores a message of the run that no model is saying, after its hook.
+// endMessage asks the hook message_end about a message that no model streams, and appends its message_end.
 func (d *Driver) endMessage(ctx context.Context, end *schemas.MessageEnd, cause string) error {
 	m, err := d.askMessageEnd(ctx, end.MessageID, end.Message.Message)
 	if err != nil {

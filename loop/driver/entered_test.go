@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// lateLog tells of a refused append only when it is flushed, as a log on a server does.
+// lateLog reports a refused append only at the next flush, as a log on a server does.
 type lateLog struct {
 	host.SessionLog
 	mu  sync.Mutex
@@ -36,9 +36,9 @@ func (l *lateLog) Flush(ctx context.Context) error {
 	return l.SessionLog.Flush(ctx)
 }
 
-// The next command is let in when one has entered. Whoever says so before the log has said yes lets it pass one that
-// has to be redelivered.
-func TestACommandHasNotEnteredBeforeItIsStored(t *testing.T) {
+// The next command may enter when this one has. If entered were called before the log has confirmed the command, the
+// next one could overtake a command that has to be redelivered.
+func TestEnteredIsCalledAfterTheCommandIsStored(t *testing.T) {
 	t.Parallel()
 	done := looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
 		return looptest.Say("hi"),

@@ -16,7 +16,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// opens counts how often a host takes sessions up from their logs.
+// opens counts how often a host loads a session from its log.
 func opens(n *atomic.Int32) func(*host.Options) {
 	return func(o *host.Options) {
 		open := o.Open
@@ -27,9 +27,9 @@ func opens(n *atomic.Int32) func(*host.Options) {
 	}
 }
 
-// TestAStoppedDeliveryGivesUpNothingElse stops the delivery that drives while the model is asked. The session stays
-// with the host, takes in what comes, and goes on when the message is redelivered.
-func TestAStoppedDeliveryGivesUpNothingElse(t *testing.T) {
+// TestStoppedDeliveryFailsNoOther stops the delivery that drives during a model call. The session stays loaded, accepts
+// commands, and continues when the message is redelivered.
+func TestStoppedDeliveryFailsNoOther(t *testing.T) {
 	t.Parallel()
 	var opened atomic.Int32
 	m := looptest.NewBlockingModel()
@@ -54,9 +54,9 @@ func TestAStoppedDeliveryGivesUpNothingElse(t *testing.T) {
 	}
 }
 
-// TestAStoppedDeliveryAbortsNothingThatFollows stops deliveries while a service is asked about their input, and has
-// their messages come again at once: what stops one must not reach the run that goes on.
-func TestAStoppedDeliveryAbortsNothingThatFollows(t *testing.T) {
+// TestStoppedDeliveryDoesNotAbortTheNext stops deliveries while a service is asked about their input, and redelivers
+// their messages at once: stopping one delivery must not abort the run that the next one drives.
+func TestStoppedDeliveryDoesNotAbortTheNext(t *testing.T) {
 	t.Parallel()
 	for range 300 {
 		asked := make(chan struct{})
@@ -91,7 +91,7 @@ func TestAStoppedDeliveryAbortsNothingThatFollows(t *testing.T) {
 	}
 }
 
-// askFunc are services that agree to everything.
+// askFunc is a service for all hooks that agrees to everything.
 type askFunc func(ctx context.Context)
 
 func (f askFunc) Ask(ctx context.Context, _ schemas.HookRef, _ schemas.HookRequest) (a schemas.HookAnswer, err error) {
@@ -99,9 +99,9 @@ func (f askFunc) Ask(ctx context.Context, _ schemas.HookRef, _ schemas.HookReque
 	return a, nil
 }
 
-// TestAWaitingDeliveryDrivesInPlaceOfAStoppedOne stops the delivery of one result while its hook is asked. The delivery
-// of the other, which has waited for it, goes on.
-func TestAWaitingDeliveryDrivesInPlaceOfAStoppedOne(t *testing.T) { // alone: it looks at all goroutines
+// TestWaitingDeliveryDrivesInPlaceOfAStoppedOne stops the delivery of one result during its hook. The delivery of the
+// other result, which has waited, then drives.
+func TestWaitingDeliveryDrivesInPlaceOfAStoppedOne(t *testing.T) { // alone: it looks at all goroutines
 	asked := make(chan struct{})
 	var opened, looks atomic.Int32
 	r := looptest.New(t, looptest.ToolThenDone("a", "b"), opens(&opened), func(o *host.Options) {
@@ -123,7 +123,7 @@ func TestAWaitingDeliveryDrivesInPlaceOfAStoppedOne(t *testing.T) { // alone: it
 	other, otherResult := looptest.AnswerTo(out[1], "two")
 	go func() { second <- r.Host.Deliver(t.Context(), looptest.Command(other, otherResult), nil) }()
 	waits := func(stack string) bool { return strings.Contains(stack, "[select") }
-	for !slices.ContainsFunc(looptest.Stacks("driver.(*Driver).follow("), waits) {
+	for !slices.ContainsFunc(looptest.Stacks("driver.(*Driver).driveOrAwait("), waits) {
 		runtime.Gosched()
 	}
 	stop()
@@ -140,7 +140,7 @@ func TestAWaitingDeliveryDrivesInPlaceOfAStoppedOne(t *testing.T) { // alone: it
 	}
 }
 
-// stumbling tools fail at the first dispatch of a call.
+// stumbling is a queue whose first dispatch of a call fails.
 type stumbling struct {
 	*looptest.Queue
 	fail  string
@@ -158,9 +158,9 @@ func (s *stumbling) Dispatch(ctx context.Context, req schemas.ToolRequest, again
 	return s.Queue.Dispatch(ctx, req, again)
 }
 
-// TestACallThatCannotBeDispatchedIsTriedAgain wants the session to stay loaded, the calls before the failed one not
-// lost, and the failed one looked for when the message comes again: it may be on its way.
-func TestACallThatCannotBeDispatchedIsTriedAgain(t *testing.T) {
+// TestFailedDispatchIsRetried wants the session to stay loaded and the calls before the failed one to be kept. When the
+// message is redelivered, the failed call is dispatched with again set, because it may have been dispatched.
+func TestFailedDispatchIsRetried(t *testing.T) {
 	t.Parallel()
 	var opened atomic.Int32
 	tools := &stumbling{Queue: looptest.NewQueue(), fail: "b"}
@@ -187,9 +187,9 @@ func TestACallThatCannotBeDispatchedIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestAStoppedDriverMakesSureBeforeItGoesOn has another host end the run of a session that is still kept here, in the
-// middle of its work. When the message comes again, nothing is dispatched on the word of the old state.
-func TestAStoppedDriverMakesSureBeforeItGoesOn(t *testing.T) {
+// TestStoppedDriverVerifiesOwnershipBeforeItContinues has another host end the run of a session that is still loaded
+// here, in the middle of its work. When the message is redelivered, the stale state must dispatch nothing.
+func TestStoppedDriverVerifiesOwnershipBeforeItContinues(t *testing.T) {
 	t.Parallel()
 	tools := &stumbling{Queue: looptest.NewQueue(), fail: "a"}
 	r := looptest.New(t, looptest.ToolThenDone("a"), func(o *host.Options) { o.Tools = tools })
@@ -206,8 +206,8 @@ func TestAStoppedDriverMakesSureBeforeItGoesOn(t *testing.T) {
 	wantDispatched(r)
 }
 
-// TestACommandThatDoesNotEncodeHarmsNobody delivers one to a session at work.
-func TestACommandThatDoesNotEncodeHarmsNobody(t *testing.T) {
+// TestUnencodableCommandFailsNoOther delivers such a command to a session at work.
+func TestUnencodableCommandFailsNoOther(t *testing.T) {
 	t.Parallel()
 	var opened atomic.Int32
 	m := looptest.NewBlockingModel()
@@ -261,8 +261,9 @@ func TestHookServicesThatFailBreakNoSession(t *testing.T) {
 	}
 }
 
-// TestADeliveryThatIsStoppedWhileItLoadsFailsNoOther stops the delivery that reads the log; another waits for that.
-func TestADeliveryThatIsStoppedWhileItLoadsFailsNoOther(t *testing.T) {
+// TestDeliveryStoppedWhileLoadingFailsNoOther stops the delivery that loads the session while another one waits for
+// that.
+func TestDeliveryStoppedWhileLoadingFailsNoOther(t *testing.T) {
 	t.Parallel()
 	opening := make(chan struct{}, 10)
 	r := looptest.New(t, looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage,
@@ -311,9 +312,9 @@ type quietSpan struct{}
 func (quietSpan) TraceParent() string { return "" }
 func (quietSpan) End(driver.SpanEnd)  {}
 
-// TestAPanicWedgesNoSession has something panic once, wherever a program's own code is called. The delivery fails or
-// not; the session is free, and the message comes to its end when it is redelivered.
-func TestAPanicWedgesNoSession(t *testing.T) {
+// TestPanicDoesNotBlockTheSession makes each kind of a program's own code panic once. The delivery may fail, but the
+// session is free, and the redelivered message completes.
+func TestPanicDoesNotBlockTheSession(t *testing.T) {
 	t.Parallel()
 	once := func() func() {
 		var done atomic.Bool
@@ -395,7 +396,7 @@ func (f panickingBox) Definitions(ctx context.Context) ([]schemas.ToolDefinition
 	return looptest.EchoBox{}.Definitions(ctx)
 }
 
-// TestInputHooksThatPanicAskNobody is about a driver of one's own.
+// TestInputHooksThatPanicAskNobody is about a driver without a host.
 func TestInputHooksThatPanicAskNobody(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, nil)

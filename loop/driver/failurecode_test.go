@@ -26,9 +26,9 @@ func (m *codedModel) Stream(context.Context, schemas.ModelRequest) iter.Seq2[sch
 	}
 }
 
-// TestTheCodeDecidesWhetherToAskAgain holds that the text of a failure counts only where its model gave no code, and
-// that the code is in the log.
-func TestTheCodeDecidesWhetherToAskAgain(t *testing.T) {
+// TestFailureCodeDecidesOnRetry tests that the text of a failure counts only if the reply has no code, and that the
+// code is in the log.
+func TestFailureCodeDecidesOnRetry(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		model    codedModel

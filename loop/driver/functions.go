@@ -11,33 +11,34 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Hooks are functions of the program at the places where it can see and change what the loop does. A nil member is not
-// installed. Hooks are called from the goroutine that drives the session, one at a time; their context is the run's
-// abort signal. A hook that panics has failed, with that panic as its error.
+// Hooks are functions of the program that see and change what the loop does at fixed points. A nil member is not
+// called. The goroutine that drives the session calls the hooks, one at a time; their context is the run's abort
+// signal. A panic of a hook counts as its error.
 //
-// TransformContext, BeforeToolCall and AfterToolCall are asked as [Services] are, ahead of those that the run names,
-// and what they change is in the log like theirs.
+// TransformContext, BeforeToolCall and AfterToolCall are asked in the way that [Services] are, before the services that
+// the run names, and what they change is recorded in the log in the same way.
 type Hooks struct {
-	// TransformContext decides what the model sees of the transcript, which is itself not changed. An error fails the run.
+	// TransformContext returns the messages that the model gets in place of the transcript, which does not change. An
+	// error fails the run.
 	TransformContext func(ctx context.Context, messages schemas.Messages) (schemas.Messages, error)
-	// ConvertToLLM turns custom roles into ones a model knows. Without it those of a session's own entries become a
-	// user's ([compaction.ToLLM]), and all others are dropped.
+	// ConvertToLLM converts messages of custom roles into messages that a model takes. Nil converts the session's own
+	// entries to a user's messages ([compaction.ToLLM]) and drops all others.
 	ConvertToLLM func(ctx context.Context, messages schemas.Messages) (schemas.Messages, error)
-	// GetAPIKey is asked before every request; an empty key falls back to the configured one.
+	// GetAPIKey is called before every request; for an empty key the model uses its own.
 	GetAPIKey func(ctx context.Context, provider string) (string, error)
-	// BeforeToolCall may block a call or edit its validated arguments. An error blocks it with that text.
+	// BeforeToolCall may block a call or change its validated arguments. An error blocks the call, with the error's text.
 	BeforeToolCall func(ctx context.Context, c BeforeToolCall) (BeforeToolCallResult, error)
-	// AfterToolCall may replace parts of a result. An error replaces the result with an error result.
+	// AfterToolCall may replace parts of a result. An error becomes an error result in place of the result.
 	AfterToolCall func(ctx context.Context, c AfterToolCall) (AfterToolCallResult, error)
 	// ShouldStopAfterTurn ends the run after a turn, before any queue is polled.
 	ShouldStopAfterTurn func(ctx context.Context, c TurnContext) (bool, error)
-	// GetSteeringMessages and GetFollowUpMessages are polled as the queues are, by programs that have none.
+	// GetSteeringMessages and GetFollowUpMessages are called where the loop polls its queues, for programs without queues.
 	GetSteeringMessages func(ctx context.Context) (schemas.Messages, error)
 	GetFollowUpMessages func(ctx context.Context) (schemas.Messages, error)
 }
 
-// BeforeToolCall is what the hook of that name is shown. ToolCall has the arguments as the model gave them, Args the
-// validated ones.
+// BeforeToolCall is the argument of that hook. ToolCall has the arguments as the model wrote them, Args the validated
+// ones.
 type BeforeToolCall struct {
 	AssistantMessage *schemas.AssistantMessage
 	ToolCall         schemas.ToolCall
@@ -45,9 +46,9 @@ type BeforeToolCall struct {
 	Context          ContextView
 }
 
-// BeforeToolCallResult is its answer; the zero value allows the call. An empty Reason gives the default text. Args, if
-// not nil, replaces the validated arguments and is not validated again. Ask has the call wait until somebody approves
-// it, for AskTimeout, 0 for as long as the run's policy says. By says, for the log, who decided.
+// BeforeToolCallResult is the hook's answer; the zero value allows the call. An empty Reason stands for the default
+// text. Args, if not nil, replaces the validated arguments and is not validated again. Ask makes the call wait for an
+// approval, for at most AskTimeout; 0 stands for the limit of the run's policy. By names in the log who decided.
 type BeforeToolCallResult struct {
 	Block      bool
 	Reason     string
@@ -57,15 +58,15 @@ type BeforeToolCallResult struct {
 	By         string
 }
 
-// AfterToolCall is what the hook of that name is shown.
+// AfterToolCall is the argument of that hook.
 type AfterToolCall struct {
 	BeforeToolCall
 	Result  schemas.ToolResult
 	IsError bool
 }
 
-// AfterToolCallResult is its answer; nil members, and details that are null, leave the result as it is. There is no
-// deep merge.
+// AfterToolCallResult is the hook's answer. Nil members, and Details that are null, leave the result as it is; members
+// are replaced, not merged.
 type AfterToolCallResult struct {
 	Content   *schemas.Contents
 	Details   json.RawMessage
@@ -73,7 +74,7 @@ type AfterToolCallResult struct {
 	Terminate *bool
 }
 
-// TurnContext is what ShouldStopAfterTurn is shown.
+// TurnContext is the argument of ShouldStopAfterTurn.
 type TurnContext struct {
 	Message     *schemas.AssistantMessage
 	ToolResults schemas.Messages
@@ -81,30 +82,32 @@ type TurnContext struct {
 	NewMessages schemas.Messages
 }
 
-// ContextView is the run's context at that moment. Results of the running batch are not in it.
+// ContextView is the run's context when a hook is called, without the results of the tool calls under way.
 type ContextView struct {
 	SystemPrompt string
 	Messages     schemas.Messages
 	Tools        []schemas.ToolDefinition
 }
 
-// function returns what answers for a hook in this process, with the name that its panic has, or nil. An error of it is
-// in its answer where the hook says what an error means; it is returned where it fails the run.
-func (d *Driver) function(hook schemas.HookName) (name string, ask askFunc) {
+// function returns the program's function for a hook, or nil. Where the hook defines what a failure means, a failure of
+// the function is part of its answer; the function returns an error where that fails the run.
+func (d *Driver) function(hook schemas.HookName) askFunc {
 	h := d.o.Hooks
 	switch {
 	case hook == schemas.HookContext && h.TransformContext != nil:
-		return "transformContext", d.transformContext
+		return d.transformContext
 	case hook == schemas.HookBeforeToolCall && h.BeforeToolCall != nil:
-		return "beforeToolCall", d.beforeToolCall
+		return d.beforeToolCall
 	case hook == schemas.HookAfterToolCall && h.AfterToolCall != nil:
-		return "afterToolCall", d.afterToolCall
+		return d.afterToolCall
 	}
-	return "", nil
+	return nil
 }
 
 func (d *Driver) transformContext(ctx context.Context, req schemas.HookRequest) (a schemas.HookAnswer, err error) {
-	messages, err := d.o.Hooks.TransformContext(ctx, slices.Clone(req.Messages))
+	messages, err := resultOf(d, "transformContext", func() (schemas.Messages, error) {
+		return d.o.Hooks.TransformContext(ctx, slices.Clone(req.Messages))
+	})
 	if err == nil && !slices.Equal(messages, req.Messages) {
 		a.Messages = append(schemas.Messages{}, messages...)
 	}
@@ -117,7 +120,7 @@ func (d *Driver) beforeToolCall(ctx context.Context, req schemas.HookRequest) (s
 	})
 	a := schemas.HookAnswer{By: r.By}
 	switch {
-	case err != nil: // no answer is no
+	case err != nil: // a failure blocks the call
 		d.logPanic(err)
 		a.Block, a.Reason = true, err.Error()
 	case r.Block:
@@ -144,7 +147,7 @@ func (d *Driver) afterToolCall(ctx context.Context, req schemas.HookRequest) (sc
 	return schemas.HookAnswer{Content: r.Content, Details: r.Details, IsError: r.IsError, Terminate: r.Terminate}, nil
 }
 
-// beforeView is what a hook of a call gets in addition to its request.
+// beforeView returns what a hook of a call gets in addition to its request.
 func (d *Driver) beforeView(req schemas.HookRequest) (v BeforeToolCall) {
 	d.View(func(s *loop.State) {
 		v = BeforeToolCall{AssistantMessage: s.Run.Turn.Reply, Args: req.Args, Context: contextView(s)}
@@ -157,7 +160,8 @@ func (d *Driver) beforeView(req schemas.HookRequest) (v BeforeToolCall) {
 	return v
 }
 
-// beforeBatch is the length of the context without the results of the running batch: pi's hooks do not see them.
+// beforeBatch returns the length of the context without the results of the tool calls under way, which pi's hooks do
+// not see.
 func beforeBatch(s *loop.State) int {
 	n := len(s.Transcript())
 	for _, c := range s.Run.Turn.Calls {

@@ -14,7 +14,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// decisions are the hook decisions of the log.
+// decisions returns the hook decisions of the log.
 func decisions(r *looptest.Rig) (all []*schemas.HookDecision) {
 	for _, e := range r.Events() {
 		if d, ok := e.Data.(*schemas.HookDecision); ok {
@@ -24,7 +24,7 @@ func decisions(r *looptest.Rig) (all []*schemas.HookDecision) {
 	return all
 }
 
-// before installs a function of the program at beforeToolCall.
+// before installs a function of the program for the hook before_tool_call.
 func before(f func(c driver.BeforeToolCall) (driver.BeforeToolCallResult, error)) func(*host.Options) {
 	return func(o *host.Options) {
 		o.Hooks.BeforeToolCall = func(_ context.Context, c driver.BeforeToolCall) (driver.BeforeToolCallResult, error) {
@@ -33,7 +33,7 @@ func before(f func(c driver.BeforeToolCall) (driver.BeforeToolCallResult, error)
 	}
 }
 
-// TestAFunctionIsAskedAheadOfServices has a function and a service edit the arguments of one call: the service is shown
+// TestAFunctionIsAskedAheadOfServices has a function and a service edit the arguments of one call: the service gets
 // what the function made of them, and one decision names both.
 func TestAFunctionIsAskedAheadOfServices(t *testing.T) {
 	t.Parallel()
@@ -56,9 +56,9 @@ func TestAFunctionIsAskedAheadOfServices(t *testing.T) {
 	}
 }
 
-// TestAFunctionThatBlocksIsTheLastAsked also holds the text of a refusal: that of the function, or of its error or
+// TestNoServiceIsAskedAfterABlock also tests the text of the refusal, which is that of the function, its error or
 // panic.
-func TestAFunctionThatBlocksIsTheLastAsked(t *testing.T) {
+func TestNoServiceIsAskedAfterABlock(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]func(driver.BeforeToolCall) (driver.BeforeToolCallResult, error){
 		"not this one": func(driver.BeforeToolCall) (driver.BeforeToolCallResult, error) {
@@ -89,7 +89,7 @@ func TestAFunctionThatBlocksIsTheLastAsked(t *testing.T) {
 	}
 }
 
-// TestWhatAFunctionChangesIsInTheLog has functions see everything and change this or that: only a change is recorded.
+// TestWhatAFunctionChangesIsInTheLog has functions see everything and change some of it: only changes are recorded.
 func TestWhatAFunctionChangesIsInTheLog(t *testing.T) {
 	t.Parallel()
 	yes := true

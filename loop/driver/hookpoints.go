@@ -13,8 +13,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// screen expands the inputs that wait, and asks the services of the hook input about them, before any of them can enter
-// a run.
+// screen expands the waiting inputs and asks the services of the hook input about them, before any of them can enter a
+// run.
 func (d *Driver) screen(ctx context.Context) error {
 	if d.o.InputHooks == nil {
 		return nil
@@ -44,7 +44,7 @@ func (d *Driver) screen(ctx context.Context) error {
 	}
 }
 
-// inputHooks are the services to ask about an input. This hook lets pass what is not answered.
+// inputHooks returns the services to ask about an input. An input that no service answers for passes unchanged.
 func (d *Driver) inputHooks(ctx context.Context, set loop.Settings) (refs []schemas.HookRef) {
 	d.logPanic(panics.Guard("input hooks", func() error {
 		refs = d.o.InputHooks(ctx, d.session, set)
@@ -53,7 +53,7 @@ func (d *Driver) inputHooks(ctx context.Context, set loop.Settings) (refs []sche
 	return refs
 }
 
-// screenOne screens an input; without services it only expands it.
+// screenOne screens an input and appends the decision; without services it only expands the input.
 func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input, set loop.Settings) (err error) {
 	decision := &schemas.HookDecision{Hook: schemas.HookInput, CommandID: in.CommandID}
 	if in.Expand && d.o.Expand != nil {
@@ -78,7 +78,7 @@ func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input, set l
 	})
 }
 
-// expand returns the messages of an input with its text expanded, and records what became of it.
+// expand returns the messages of an input with its text expanded, and records the change in the decision.
 func (d *Driver) expand(ctx context.Context, set loop.Settings, in schemas.Messages, decision *schemas.HookDecision) (
 	schemas.Messages, error,
 ) {
@@ -106,13 +106,13 @@ func (d *Driver) expand(ctx context.Context, set loop.Settings, in schemas.Messa
 	return decision.Messages, nil
 }
 
-// unscreened reports whether an input waits that has to be screened first. The caller holds the lock.
+// unscreened reports whether an input waits to be screened. The caller holds the lock.
 func (d *Driver) unscreened() bool {
 	return d.o.InputHooks != nil && d.screened != d.state.Seq && len(d.state.Unscreened()) > 0
 }
 
-// askBegin asks the services of before_agent_start about the run that its first input is to begin. Where it has asked,
-// the decision is in the log and the step is to be chosen again.
+// askBegin asks the services of before_agent_start about the run that its first input is to start. If it has asked, the
+// decision is in the log and the step has to be chosen again.
 func (d *Driver) askBegin(ctx context.Context, in loop.Input, config schemas.RunConfig) (asked bool, err error) {
 	q := d.inquiry(schemas.HookBeforeAgentStart, config.Hooks)
 	if q == nil || in.Begin != nil {
@@ -134,8 +134,8 @@ func (d *Driver) askBegin(ctx context.Context, in loop.Input, config schemas.Run
 	})
 }
 
-// askContext asks what the model is to be shown in place of the transcript. What it was shown is not in the log: that
-// would grow with the square of the conversation.
+// askContext asks the hook context which messages the model gets in place of the transcript. They are not stored,
+// because the log would grow with the square of the conversation.
 func (d *Driver) askContext(ctx, signal context.Context, messages schemas.Messages) (schemas.Messages, error) {
 	q := d.inquiryOfRun(schemas.HookContext)
 	if q == nil {
@@ -153,7 +153,7 @@ func (d *Driver) askContext(ctx, signal context.Context, messages schemas.Messag
 	return req.Messages, err
 }
 
-// askMessageEnd asks about a message that is about to be stored, and returns what is to be stored in its place.
+// askMessageEnd asks the hook message_end about a message and returns the message to store in its place.
 func (d *Driver) askMessageEnd(ctx context.Context, id string, m schemas.Message) (schemas.Message, error) {
 	q := d.inquiryOfRun(schemas.HookMessageEnd)
 	if q == nil {
@@ -165,7 +165,7 @@ func (d *Driver) askMessageEnd(ctx context.Context, id string, m schemas.Message
 		if a.Message == nil {
 			return false, nil
 		}
-		replaced, err := inPlaceOf(m, a.Message.Message)
+		replaced, err := replacement(m, a.Message.Message)
 		if err != nil {
 			return false, err
 		}
@@ -176,9 +176,9 @@ func (d *Driver) askMessageEnd(ctx context.Context, id string, m schemas.Message
 	return m, err
 }
 
-// inPlaceOf is the message n as it may stand where m stood: of the same role, a result of the same call, a reply of
-// the same time that has used what was used.
-func inPlaceOf(m, n schemas.Message) (schemas.Message, error) {
+// replacement returns n as a replacement of m: it keeps m's role, the call of a result, and the model, usage and time
+// of a reply.
+func replacement(m, n schemas.Message) (schemas.Message, error) {
 	if n.MessageRole() != m.MessageRole() {
 		return nil, fmt.Errorf("it answered a message of role %s in place of one of role %s", n.MessageRole(),
 			m.MessageRole())
@@ -187,7 +187,7 @@ func inPlaceOf(m, n schemas.Message) (schemas.Message, error) {
 	case *schemas.AssistantMessage:
 		was, made := m.(*schemas.AssistantMessage), *n
 		made.API, made.Provider, made.Model, made.Usage = was.API, was.Provider, was.Model, was.Usage
-		made.Timestamp = was.Timestamp // which is part of what its use is counted by
+		made.Timestamp = was.Timestamp // part of the id that its usage is counted under
 		return schemas.ValidReply(&made), nil
 	case *schemas.ToolResultMessage:
 		was, made := m.(*schemas.ToolResultMessage), *n
@@ -197,8 +197,8 @@ func inPlaceOf(m, n schemas.Message) (schemas.Message, error) {
 	return n, nil
 }
 
-// askBefore asks whether, and with which arguments, a call is executed. What is not answered is no. An error says that
-// this process is not to decide any more.
+// askBefore asks whether a call is executed, and with which arguments. A service that does not answer blocks the call.
+// An error means that this process must not decide any more.
 func (d *Driver) askBefore(ctx context.Context, q *inquiry, call loop.Call, args json.RawMessage,
 
 	decision *schemas.HookDecision) error {

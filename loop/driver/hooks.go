@@ -15,26 +15,29 @@ import (
 
 var errNoServices = errors.New("this process cannot ask services")
 
-// An inquiry asks services at one hook, one after the other: the program's own functions first, then those that the run
-// names.
+// An inquiry asks about one event at one hook: first the program's own function, then the services that the run names,
+// one after the other.
 type inquiry struct {
 	d    *Driver
 	hook schemas.HookName
-	refs []schemas.HookRef // of the run
+	refs []schemas.HookRef // the services
 	own  askFunc           // the program's function for the hook, nil for none
-	name string            // of the function
 
-	answered []string // who answered
-	decided  bool     // some answer changed something
-	deciders []string // whose it was
+	answered []string // names of those that answered
+	decided  bool     // an answer changed something
+	deciders []string // names of those whose answer did
 	reasons  []string
 	failures []schemas.HookFailure
 }
 
-// askFunc asks whoever answers at a hook.
+// askFunc asks a function of the program.
 type askFunc func(ctx context.Context, req schemas.HookRequest) (schemas.HookAnswer, error)
 
-// inquiry returns the inquiry of a hook, or nil where nobody is to be asked.
+// useFunc makes use of an answer, for the next request too, and reports whether the answer decided something. Its error
+// counts as the failure of the service that answered, except for errDecided.
+type useFunc func(a schemas.HookAnswer) (decided bool, err error)
+
+// inquiry returns the inquiry of a hook, or nil if there is neither a function nor a service for it.
 func (d *Driver) inquiry(hook schemas.HookName, refs []schemas.HookRef) *inquiry {
 	var asked []schemas.HookRef
 	for _, ref := range refs {
@@ -42,11 +45,11 @@ func (d *Driver) inquiry(hook schemas.HookName, refs []schemas.HookRef) *inquiry
 			asked = append(asked, ref)
 		}
 	}
-	name, own := d.function(hook)
+	own := d.function(hook)
 	if len(asked) == 0 && own == nil {
 		return nil
 	}
-	return &inquiry{d: d, hook: hook, own: own, name: name, refs: asked}
+	return &inquiry{d: d, hook: hook, own: own, refs: asked}
 }
 
 // inquiryOfRun is [Driver.inquiry] with the services of the run under way.
@@ -61,19 +64,16 @@ func (d *Driver) asksAt(hook schemas.HookName) bool {
 	return slices.ContainsFunc(d.state.Config.Hooks, func(r schemas.HookRef) bool { return r.Hook == hook })
 }
 
-// errDecided ends an inquiry: there is nothing left to decide.
+// errDecided is returned by a useFunc after whose answer there is nothing left to decide.
 var errDecided = errors.New("decided")
 
-// ask asks one after the other. use makes use of an answer, for the next one's request too, and says whether something
-// was decided by it; its error is the service's failure, but for errDecided. ask returns an error where the hook fails
-// closed and a service has failed, where a function of the program fails the run, and that of ctx if it is done: then
-// nothing was decided, and another process will ask. signal is what the services are asked under.
-func (q *inquiry) ask(ctx, signal context.Context, req *schemas.HookRequest,
-	use func(a schemas.HookAnswer) (decided bool, err error),
-) error {
+// ask asks the function and the services in order, under the context signal. It returns an error if a service failed
+// and the hook fails closed, if the program's function failed, and ctx's error if ctx is done; in the last case nothing
+// was decided, and the next process asks again.
+func (q *inquiry) ask(ctx, signal context.Context, req *schemas.HookRequest, use useFunc) error {
 	q.address(req)
 	if q.own != nil {
-		answer, err := q.one(signal, q.name, q.own, *req)
+		answer, err := q.own(signal, copyOf(*req))
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (q *inquiry) ask(ctx, signal context.Context, req *schemas.HookRequest,
 		}
 	}
 	for _, ref := range q.refs {
-		answer, err := q.one(signal, "hook service", q.service(ref), *req)
+		answer, err := q.service(signal, ref, copyOf(*req))
 		over := false
 		if err == nil {
 			over, err = q.use(ctx, ref.Name(), answer, use)
@@ -103,11 +103,9 @@ func (q *inquiry) ask(ctx, signal context.Context, req *schemas.HookRequest,
 	return nil
 }
 
-// use makes use of an answer of the named service and records who decided. over says that there is nothing left to
-// decide.
-func (q *inquiry) use(ctx context.Context, service string, a schemas.HookAnswer,
-	use func(a schemas.HookAnswer) (decided bool, err error),
-) (over bool, err error) {
+// use makes use of an answer and records who gave it; service is empty for the program's function. over reports that
+// nothing is left to decide.
+func (q *inquiry) use(ctx context.Context, service string, a schemas.HookAnswer, use useFunc) (over bool, err error) {
 	decided, err := use(a)
 	if ctx.Err() != nil {
 		return false, ctx.Err()
@@ -119,7 +117,7 @@ func (q *inquiry) use(ctx context.Context, service string, a schemas.HookAnswer,
 	return false, err
 }
 
-// address says what the request is about.
+// address fills in what a request is about.
 func (q *inquiry) address(req *schemas.HookRequest) {
 	req.Hook, req.Session = q.hook, q.d.session
 	q.d.View(func(s *loop.State) {
@@ -134,22 +132,26 @@ func (q *inquiry) address(req *schemas.HookRequest) {
 }
 
 // service asks the service of a reference.
-func (q *inquiry) service(ref schemas.HookRef) askFunc {
-	return func(ctx context.Context, req schemas.HookRequest) (answer schemas.HookAnswer, err error) {
+func (q *inquiry) service(ctx context.Context, ref schemas.HookRef, req schemas.HookRequest) (
+	schemas.HookAnswer, error,
+) {
+	return resultOf(q.d, "hook service", func() (answer schemas.HookAnswer, err error) {
 		if q.d.o.Services == nil {
 			return answer, errNoServices
 		}
 		return q.d.o.Services.Ask(ctx, ref, req)
-	}
+	})
 }
 
-func (q *inquiry) one(ctx context.Context, who string, ask askFunc, req schemas.HookRequest) (schemas.HookAnswer,
-	error) {
-	req.Messages, req.Args = slices.Clone(req.Messages), bytes.Clone(req.Args) // the service's own
+// copyOf returns a copy of a request that a function or a service may change.
+func copyOf(req schemas.HookRequest) schemas.HookRequest {
+	req.Messages, req.Args = slices.Clone(req.Messages), bytes.Clone(req.Args)
 	if req.Result != nil {
-		req.Result = ownResult(*req.Result)
+		result := *req.Result
+		result.Content, result.Details = slices.Clone(result.Content), bytes.Clone(result.Details)
+		req.Result = &result
 	}
-	return resultOf(q.d, who, func() (schemas.HookAnswer, error) { return ask(ctx, req) })
+	return req
 }
 
 func (q *inquiry) failed(ref schemas.HookRef, err error) {
@@ -160,8 +162,8 @@ func (q *inquiry) failed(ref schemas.HookRef, err error) {
 	q.failures = append(q.failures, schemas.HookFailure{Service: ref.Name(), Error: text})
 }
 
-// recordAnswer records who answered and who decided. A function of the program has no name but the one that it gives
-// itself.
+// recordAnswer records who answered and who decided. A function of the program has only the name that it gives itself
+// in By.
 func (q *inquiry) recordAnswer(service string, a schemas.HookAnswer, decided bool) {
 	who := service
 	switch {
@@ -185,10 +187,10 @@ func (q *inquiry) recordAnswer(service string, a schemas.HookAnswer, decided boo
 	}
 }
 
-// decide asks, and puts the decision that use has made of the answers into the log, where somebody decided something or
-// a service was asked. A function of the program that changes nothing leaves no event.
+// decide asks, and appends the decision if something was decided or a service was asked. A function of the program that
+// changes nothing leaves no event.
 func (q *inquiry) decide(ctx, signal context.Context, req *schemas.HookRequest, decision *schemas.HookDecision,
-	use func(a schemas.HookAnswer) (decided bool, err error),
+	use useFunc,
 ) error {
 	if err := q.ask(ctx, signal, req, use); err != nil || !q.decided && len(q.refs) == 0 {
 		return err
@@ -197,8 +199,7 @@ func (q *inquiry) decide(ctx, signal context.Context, req *schemas.HookRequest, 
 	return q.d.emit(ctx, decision, decision.CommandID)
 }
 
-// record writes into the decision who decided: those who changed something, or all who agreed that there is nothing to
-// change.
+// record completes a decision with the names of those that changed something, or, if none did, of all that answered.
 func (q *inquiry) record(d *schemas.HookDecision) {
 	by := q.deciders
 	if len(by) == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// lines is a log to be read by a test.
+// lines is a log that a test can read.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -36,7 +36,7 @@ func (l *lines) String() string {
 
 func (l *lines) into(o *host.Options) { o.Logger = slog.New(slog.NewTextHandler(l, nil)) }
 
-// TestALostSessionIsLoggedOnce has a host find out, when its model has answered, that another one has the session.
+// TestALostSessionIsLoggedOnce has a host find out, when its model has replied, that another one owns the session.
 func TestALostSessionIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, nil)
@@ -59,7 +59,7 @@ func TestALostSessionIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestAStaleSessionIsNotLost has a session go on elsewhere while it is at rest here, and come back.
+// TestAStaleSessionIsNotLost has a session continue on another host while it is at rest here, and return.
 func TestAStaleSessionIsNotLost(t *testing.T) {
 	t.Parallel()
 	hi := looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
@@ -82,7 +82,7 @@ func TestAStaleSessionIsNotLost(t *testing.T) {
 	}
 }
 
-// TestALogThatCannotBeOpened has opening fail as functions fail that return a pointer and an error.
+// TestALogThatCannotBeOpened makes Open fail as a function that returns a nil pointer and an error.
 func TestALogThatCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, nil, func(o *host.Options) {

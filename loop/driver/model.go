@@ -12,19 +12,20 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// textRequestAborted is the error text of a reply that was never asked for because the run is to end.
+// textRequestAborted is the error text of a reply that was not requested because the run is to end.
 const textRequestAborted = "Request was aborted"
 
-// textOverProfile is the error text of a reply that was never asked for because the budget of the session's profile is
+// textOverProfile is the error text of a reply that was not requested because the budget of the session's profile is
 // used up.
 const textOverProfile = "No model was called: the budget of the profile is used up"
 
-// TextOverBudget is the error text of a reply that was never asked for because a budget is used up.
+// TextOverBudget is the error text of a reply that was not requested because the budget of the run or session is used
+// up.
 const TextOverBudget = "No model was called: the budget of the run or of the session is used up"
 
 var errNoEnd = errors.New("model stream ended without a terminal event")
 
-// callModel streams one reply into the log: message_start with the stream's start, message_end with its end.
+// callModel streams one reply into the log: a message_start when the stream starts, a message_end when it ends.
 func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 	signal := d.runSignal(ctx)
 	if step.Aborted {
@@ -60,30 +61,23 @@ func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 	span.End(c.spanEnd(err))
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err() // the process goes down: whoever resumes calls the model again
+		return ctx.Err() // the driver stops: the next one calls the model again
 	case err != nil:
-		var lost *LostError
-		if errors.As(err, &lost) || errors.Is(err, errFailed) {
-			return err
-		}
 		return d.fail(ctx, err)
 	}
 	return nil
 }
 
-// request is what the model is asked: the run's settings and what the hooks make of the transcript.
+// request builds the model's request from the run's configuration and what the hooks make of the transcript.
 func (d *Driver) request(ctx, signal context.Context) (req schemas.ModelRequest, err error) {
 	d.View(func(s *loop.State) {
 		req = schemas.ModelRequest{
 			Model: s.Config.Model, SystemPrompt: s.Config.SystemPrompt, Messages: s.Transcript(), Tools: s.Config.Tools,
-			ThinkingLevel: s.Config.ThinkingLevel, SessionID: d.session, APIKey: d.o.APIKey, Attempt: s.Attempt(),
+			ThinkingLevel: s.Config.ThinkingLevel, SessionID: d.session, Attempt: s.Attempt(),
 		}
 	})
 	if req.ThinkingLevel == schemas.ThinkingOff {
 		req.ThinkingLevel = ""
-	}
-	if d.o.SessionID != nil {
-		req.SessionID = d.o.SessionID()
 	}
 	h := d.o.Hooks
 	req.Messages, err = d.askContext(ctx, signal, req.Messages)
@@ -100,29 +94,30 @@ func (d *Driver) request(ctx, signal context.Context) (req schemas.ModelRequest,
 	return req, err
 }
 
-// payloads asks the services of before_provider_request during one model call, in whatever goroutine the request is
-// made. What they decided is recorded by the driver's own.
+// payloads asks the services of before_provider_request during one model call, in the goroutine that makes the request.
+// The goroutine that drives records what they decided.
 type payloads struct {
 	d           *Driver
 	ctx, signal context.Context
+	inquiry     inquiry // to copy for each question
 
 	mu      sync.Mutex
 	asked   bool
-	decided []*schemas.HookDecision // and not recorded
+	decided []*schemas.HookDecision // not recorded yet
 }
 
-// payloads returns nil where no service is to be asked.
+// payloads returns nil if the run has no service for the hook.
 func (d *Driver) payloads(ctx, signal context.Context) *payloads {
-	if d.inquiryOfRun(schemas.HookBeforeProviderRequest) == nil {
+	q := d.inquiryOfRun(schemas.HookBeforeProviderRequest)
+	if q == nil {
 		return nil
 	}
-	return &payloads{d: d, ctx: ctx, signal: signal}
+	return &payloads{d: d, ctx: ctx, signal: signal, inquiry: *q}
 }
 
-// ask returns what a vendor is to be sent in place of a payload.
+// ask returns the payload to send to the vendor in place of the given one.
 func (p *payloads) ask(_ context.Context, payload json.RawMessage) (json.RawMessage, error) {
-	q := p.d.inquiryOfRun(schemas.HookBeforeProviderRequest)
-	decision := new(schemas.HookDecision)
+	q, decision := p.inquiry, new(schemas.HookDecision)
 	req := &schemas.HookRequest{Payload: payload}
 	err := q.ask(p.ctx, p.signal, req, func(a schemas.HookAnswer) (bool, error) {
 		if len(a.Payload) == 0 {
@@ -142,8 +137,8 @@ func (p *payloads) ask(_ context.Context, payload json.RawMessage) (json.RawMess
 	return req.Payload, err
 }
 
-// record puts into the log what was decided. over says that the model's reply is there: then services that could not
-// be asked have failed.
+// record appends the decisions to the log. over reports that the reply is complete: if no service could be asked until
+// then, each of them has failed.
 func (p *payloads) record(over bool) error {
 	if p == nil {
 		return nil
@@ -153,11 +148,10 @@ func (p *payloads) record(over bool) error {
 	p.decided = nil
 	if over && !p.asked {
 		p.asked = true
-		q := p.d.inquiryOfRun(schemas.HookBeforeProviderRequest)
+		q, decision := p.inquiry, new(schemas.HookDecision)
 		for _, ref := range q.refs {
 			q.failed(ref, errNoPayload)
 		}
-		decision := new(schemas.HookDecision)
 		q.record(decision)
 		decided = append(decided, decision)
 	}
@@ -170,26 +164,24 @@ func (p *payloads) record(over bool) error {
 	return nil
 }
 
-// errNoPayload is why nobody was asked at before_provider_request.
+// errNoPayload is why no service was asked at before_provider_request.
 var errNoPayload = errors.New("the model's request was not made by this process, or was signed before it could be seen")
 
-// apiKey asks the program for the key of a request.
+// apiKey puts the key that the hook GetAPIKey returns into a request.
 func (d *Driver) apiKey(signal context.Context, req *schemas.ModelRequest) error {
 	if d.o.Hooks.GetAPIKey == nil {
 		return nil
 	}
 	key, err := resultOf(d, "getApiKey", func() (string, error) { return d.o.Hooks.GetAPIKey(signal, req.Model.Provider) })
-	if key != "" {
-		req.APIKey = key
-	}
+	req.APIKey = key
 	return err
 }
 
 var errIdle = errors.New("model idle")
 
-// idleWatch aborts a model call that has sent no event for too long; thinking and tool arguments count, pings do not.
-// It runs only while the call does, never while tools work. Its zero value watches nothing. It belongs to the goroutine
-// that reads the model.
+// idleWatch cancels a model call that has sent no event for too long. Thinking and tool arguments count as events,
+// pings do not. It runs only during the call, never while tools run. The zero value watches nothing. Only the goroutine
+// that reads the model may use it.
 type idleWatch struct {
 	d      *Driver
 	ctx    context.Context
@@ -197,7 +189,7 @@ type idleWatch struct {
 	stop   func() bool
 }
 
-// start returns the context of the call, and a function that ends the watch.
+// start returns the context of the call and a function that stops the watch.
 func (w *idleWatch) start(d *Driver, ctx context.Context) (context.Context, func()) {
 	if d.o.IdleTimeout <= 0 {
 		return ctx, func() {}
@@ -211,7 +203,7 @@ func (w *idleWatch) start(d *Driver, ctx context.Context) (context.Context, func
 	}
 }
 
-// reset begins the time anew.
+// reset restarts the idle time.
 func (w *idleWatch) reset() {
 	if w.d == nil {
 		return
@@ -222,5 +214,5 @@ func (w *idleWatch) reset() {
 	w.stop = w.d.o.Clock.AfterFunc(w.d.o.IdleTimeout, func() { w.cancel(errIdle) })
 }
 
-// fired reports whether the watch cut the call off.
+// fired reports whether the watch cancelled the call.
 func (w *idleWatch) fired() bool { return w.ctx != nil && errors.Is(context.Cause(w.ctx), errIdle) }

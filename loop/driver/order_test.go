@@ -2,18 +2,21 @@ package driver_test
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/loop/internal/looptest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// lazyLog stores nothing before it is flushed: what a slow disk looks like.
+// lazyLog stores nothing before it is flushed, like a slow disk.
 type lazyLog struct {
 	*eventstore.Log
 	mu       sync.Mutex
@@ -39,7 +42,7 @@ func (l *lazyLog) Flush(ctx context.Context) error {
 	return l.Log.Flush(ctx)
 }
 
-func (l *lazyLog) Send() {} // whoever only sends learns nothing
+func (l *lazyLog) Send() {} // without a flush nothing is stored
 
 func (l *lazyLog) Confirm(ctx context.Context, _ time.Time) error { return l.Flush(ctx) }
 
@@ -52,7 +55,7 @@ func lazily(store *eventstore.Memory) func(*host.Options) {
 	}
 }
 
-// watching calls see when a tool call is dispatched or an update goes out.
+// watching is called when a tool call is dispatched or an update is published.
 type watching struct {
 	*looptest.Queue
 	see func(what string)
@@ -66,8 +69,7 @@ func (w watching) Dispatch(ctx context.Context, req schemas.ToolRequest, again b
 func (w watching) Update(context.Context, schemas.Update) { w.see("update") }
 func (w watching) Flush(context.Context, string, uint64)  {}
 
-// TestNothingIsDoneBeforeItIsStored holds the order of things of docs/architecture.md on a log that stores as late as
-// it may.
+// TestNothingIsDoneBeforeItIsStored tests the order of docs/architecture.md on a log that stores as late as it may.
 func TestNothingIsDoneBeforeItIsStored(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, nil)
@@ -115,7 +117,7 @@ func (l *stuckLog) Send() {
 	}
 }
 
-// TestTheModelCallDoesNotWaitForTheLog has a log that stores only once the model is called.
+// TestTheModelCallDoesNotWaitForTheLog has a log that stores only after the model is called.
 func TestTheModelCallDoesNotWaitForTheLog(t *testing.T) {
 	t.Parallel()
 	called := make(chan struct{})
@@ -138,7 +140,7 @@ func TestTheModelCallDoesNotWaitForTheLog(t *testing.T) {
 	r.WantEnd(schemas.EndNoToolCalls)
 }
 
-// TestASteerIsStoredBeforeItIsAcknowledged has it arrive while another delivery drives.
+// TestASteerIsStoredBeforeItIsAcknowledged delivers a steer while another delivery drives.
 func TestASteerIsStoredBeforeItIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, nil)
@@ -155,8 +157,8 @@ func TestASteerIsStoredBeforeItIsAcknowledged(t *testing.T) {
 	r.Deliver("p1", looptest.Prompt("go"))
 }
 
-// TestTheRuleOfRest wants the delivery that wakes a session to last until it rests, and those that come meanwhile not
-// to.
+// TestTheRuleOfRest wants the delivery that wakes a session to last until the session rests, and other deliveries to
+// end before.
 func TestTheRuleOfRest(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -184,7 +186,7 @@ func TestTheRuleOfRest(t *testing.T) {
 	r.WantEnd(schemas.EndNoToolCalls)
 }
 
-// streaming says one word and ends once somebody was shown it.
+// streaming streams one word and ends after a viewer got it.
 type streaming struct{ shown chan struct{} }
 
 func (m streaming) Stream(context.Context, schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
@@ -198,8 +200,8 @@ func (m streaming) Stream(context.Context, schemas.ModelRequest) iter.Seq2[schem
 	}
 }
 
-// TestNoDeltaOvertakesItsMessage wants the first delta buffered until the log has the message it belongs to, and
-// published then without waiting for another.
+// TestNoDeltaOvertakesItsMessage wants the first delta to be buffered until its message is stored, and then to be
+// published without waiting for another delta.
 func TestNoDeltaOvertakesItsMessage(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, nil)
@@ -214,4 +216,40 @@ func TestNoDeltaOvertakesItsMessage(t *testing.T) {
 	r.Host = r.NewHost(model, lazily(r.Store), func(o *host.Options) { o.Live = w })
 	r.Deliver("p1", looptest.Prompt("go"))
 	r.WantEnd(schemas.EndNoToolCalls)
+}
+
+// gatedLog is a log whose flushes end when gate is closed.
+type gatedLog struct {
+	driver.Log
+	flushing, gate chan struct{}
+}
+
+func (l gatedLog) Flush(ctx context.Context) error {
+	l.flushing <- struct{}{}
+	<-l.gate
+	return l.Log.Flush(ctx)
+}
+
+// A driver that was given up acknowledges nothing, although its commit is stored in the end: the driver that the host
+// has loaded in its place does not know that commit, and may rest although the command gave it work.
+func TestDriverThatWasGivenUpAcknowledgesNothing(t *testing.T) {
+	t.Parallel()
+	log, err := eventstore.NewMemory().Open(t.Context(), "s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gated := gatedLog{log, make(chan struct{}, 1), make(chan struct{})}
+	d := driver.New(driver.Options{Deps: driver.Deps{Source: "/loopbus/runner/test"}, Log: gated},
+		&loop.State{Session: "s1"})
+	handled := make(chan error, 1)
+	go func() {
+		handled <- d.Handle(t.Context(), looptest.Command("l1", &schemas.SetThinkingLevel{ThinkingLevel: "low"}), nil)
+	}()
+	<-gated.flushing
+	cause := errors.New("another delivery could not store what it had decided")
+	d.GiveUp(cause)
+	close(gated.gate)
+	if err := <-handled; !errors.Is(err, cause) {
+		t.Errorf("the delivery ended with %v, want %v", err, cause)
+	}
 }

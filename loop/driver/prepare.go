@@ -13,19 +13,19 @@ import (
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
-// refusalError says why a call is not executed: the text of its result.
+// refusalError is the reason why a call is not executed, which becomes the text of its result.
 type refusalError string
 
 func (e refusalError) Error() string { return string(e) }
 
-// errWaits says of a call that it waits for an approval.
-var errWaits = errors.New("call waits for an approval")
+// errAwaitsApproval means that a call waits for an approval.
+var errAwaitsApproval = errors.New("call waits for an approval")
 
 // textBlocked is the result of a call that a hook blocked without a reason.
 const textBlocked = "Tool execution was blocked"
 
-// prepare does everything between tool_execution_start and execution: the tool must be known, its arguments fit, and
-// the hook agree. It returns the arguments; the error is a refusalError where the call is refused.
+// prepare does everything between tool_execution_start and execution: it finds the tool, validates the arguments and
+// asks the hook. It returns the arguments to execute the call with, or a refusalError if the call is refused.
 func (d *Driver) prepare(ctx context.Context, call loop.Call) (json.RawMessage, error) {
 	signal := d.runSignal(ctx)
 	args, err := d.arguments(signal, call)
@@ -40,15 +40,16 @@ func (d *Driver) prepare(ctx context.Context, call loop.Call) (json.RawMessage, 
 		return nil, refusalError(err.Error())
 	}
 	decision := call.Decision
-	if decision == nil { // or an earlier process has asked
+	if decision == nil { // no earlier process has asked
 		if decision, err = d.decide(ctx, call, args); err != nil {
 			return nil, err
 		}
 	}
-	return decided(decision, args)
+	return decidedArgs(decision, args)
 }
 
-// decide asks services and the run's policy about a call, and records what they say; nil where there is nothing to ask.
+// decide asks the services and the run's policy about a call and records the decision. It returns nil if there is
+// nothing to ask.
 func (d *Driver) decide(ctx context.Context, call loop.Call, args json.RawMessage) (*schemas.HookDecision, error) {
 	var policy schemas.ApprovalPolicy
 	d.View(func(s *loop.State) { policy = s.Config.Approval })
@@ -63,7 +64,7 @@ func (d *Driver) decide(ctx context.Context, call loop.Call, args json.RawMessag
 			return nil, err
 		}
 	}
-	if d.runSignal(ctx).Err() != nil && len(h.Failures) > 0 { // no answer because the run is to end
+	if d.runSignal(ctx).Err() != nil && len(h.Failures) > 0 { // services did not answer because the run is to end
 		return &schemas.HookDecision{Block: true, Reason: loop.TextAborted}, nil
 	}
 	if asks && !h.Block && !h.Ask {
@@ -75,8 +76,8 @@ func (d *Driver) decide(ctx context.Context, call loop.Call, args json.RawMessag
 	return h, d.emit(ctx, h, "")
 }
 
-// decided returns the arguments that a decision leaves, or what it refuses the call with; nil decides nothing.
-func decided(h *schemas.HookDecision, args json.RawMessage) (json.RawMessage, error) {
+// decidedArgs returns the arguments that a decision leaves, or a refusalError. A nil decision changes nothing.
+func decidedArgs(h *schemas.HookDecision, args json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case h != nil && h.Block:
 		return nil, refusalError(cmp.Or(h.Reason, textBlocked))
@@ -86,8 +87,8 @@ func decided(h *schemas.HookDecision, args json.RawMessage) (json.RawMessage, er
 	return args, nil
 }
 
-// arguments are a call's arguments as its tool is to get them: reshaped, coerced and valid. The error
-// wraps the cause of ctx where that ended the check.
+// arguments returns a call's arguments as its tool gets them: reshaped, coerced and valid. The error wraps the cause of
+// ctx if that ended the check.
 func (d *Driver) arguments(ctx context.Context, call loop.Call) (json.RawMessage, error) {
 	var def *schemas.ToolDefinition
 	d.View(func(s *loop.State) { def = s.Definition(call.ToolCall.Name) })
@@ -112,8 +113,8 @@ func (d *Driver) arguments(ctx context.Context, call loop.Call) (json.RawMessage
 	return schema.Validate(ctx, def.Name, args)
 }
 
-// argsCache has the compiled parameter schemas of the run's tools: compiling costs a thousand times what validating
-// does.
+// argsCache has the compiled parameter schemas of the run's tools: to compile one takes a thousand times as long as to
+// validate by it.
 type argsCache map[string]compiledArgs
 
 type compiledArgs struct {
@@ -133,11 +134,11 @@ func (c argsCache) compiled(def *schemas.ToolDefinition) (*toolargs.Schema, erro
 	return schema, nil
 }
 
-// textNobodyToAsk is the result of a call that needs an approval where nobody can give one.
+// textNobodyToAsk is the result of a call that needs an approval in a program where nobody can give one.
 const textNobodyToAsk = "The call needs an approval, and an agent in memory has nobody to ask"
 
-// approve does what the decision about a call asks for: a call that needs an approval waits for it, at rest. It returns
-// the arguments that were agreed to; the error is errWaits where the call waits, a refusalError where it is refused.
+// approve has a call that needs an approval wait for it; the session is at rest in the meantime. It returns the
+// approved arguments, errAwaitsApproval if the call waits, or a refusalError if the call is refused.
 func (d *Driver) approve(ctx context.Context, i int, args json.RawMessage) (agreed json.RawMessage, err error) {
 	call, _, ok := d.call(i)
 	switch {
@@ -149,14 +150,14 @@ func (d *Driver) approve(ctx context.Context, i int, args json.RawMessage) (agre
 		if err := d.requestApproval(ctx, call, args); err != nil {
 			return nil, err
 		}
-		call, _, _ = d.call(i) // which may have been answered already
+		call, _, _ = d.call(i) // which may have been answered in between
 	}
 	if call.AwaitsApproval() {
 		if err := d.setApprovalTimer(ctx, call); err != nil {
 			return nil, err
 		}
-		d.flights[call.Key] = &flight{args: args, waiting: true}
-		return nil, errWaits
+		d.begun[call.Key] = &begunCall{args: args, waiting: true}
+		return nil, errAwaitsApproval
 	}
 	if denied := call.Denied(); denied != "" {
 		return nil, refusalError(denied)
@@ -164,35 +165,41 @@ func (d *Driver) approve(ctx context.Context, i int, args json.RawMessage) (agre
 	return call.Agreed(args), nil
 }
 
-func (d *Driver) requestApproval(ctx context.Context, call loop.Call, args json.RawMessage) error {
-	return d.emit(ctx, &schemas.ApprovalRequested{
+// requestApproval appends the request: the arguments to execute the call with, and the digest of all that an answer
+// refers to.
+func (d *Driver) requestApproval(ctx context.Context, call loop.Call, args json.RawMessage) (err error) {
+	request := &schemas.ApprovalRequested{
 		Call: call.Key, ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Args: args,
 		Reason: call.Decision.Reason, By: call.Decision.By, TimeoutMs: call.Decision.TimeoutMs,
-	}, "")
+	}
+	if request.Digest, err = request.DigestIn(d.session, call.Nonce); err != nil {
+		return err
+	}
+	return d.emit(ctx, request, "")
 }
 
-// maxComplaint is how many bytes of what is wrong with edited arguments the refusal has.
-const maxComplaint = 4 << 10
+// maxArgsProblem bounds, in bytes, what a rejection quotes of the validation error of edited arguments.
+const maxArgsProblem = 4 << 10
 
-// checkEdited validates the arguments that an approve puts in place of a call's by the tool's schema, and coerces
-// them as a model's are. It returns the refusal of those that do not fit. What does not answer a waiting call is left
-// to [loop.Accept], which refuses it.
+// checkEdited validates the arguments that an approve substitutes for a call's by the tool's schema, and coerces them
+// like a model's. It returns the rejection of an approve whose arguments are invalid. An approve that answers no
+// waiting call is left to [loop.Accept], which rejects it.
 //
-// The caller holds the lock, so that the call that is checked is the one that is answered. The check is bounded as
-// [toolargs] says, and the model's own arguments have passed the same schema.
+// The caller holds the lock, so that the call that is checked is the one that is answered. [toolargs] bounds the time
+// of the check, and the model's own arguments have passed the same schema.
 func (d *Driver) checkEdited(ctx context.Context, c *schemas.Command) (*schemas.CommandRejected, error) {
 	approve, ok := c.Data.(*schemas.Approve)
 	if !ok || approve.Args == nil || d.state.Known.Has(c.ID) {
 		return nil, nil
 	}
 	call := d.state.Call(approve.Call)
-	if call == nil || !call.AwaitsApproval() {
+	if call == nil || !call.AwaitsApproval() || call.Approval.OtherThan(approve.ApprovalAnswer) {
 		return nil, nil
 	}
 	r := &schemas.CommandRejected{CommandID: c.ID, Kind: schemas.CommandApprove, Code: schemas.RejectInvalidArgs}
 	name := call.ToolCall.Name
 	def := d.state.Definition(name)
-	if def == nil { // such a call is refused before anybody is asked about it
+	if def == nil { // not with this driver: it refuses such a call before it requests an approval
 		r.Reason = fmt.Sprintf("call %s: the run has no tool %s", approve.Call, name)
 		return r, nil
 	}
@@ -206,18 +213,18 @@ func (d *Driver) checkEdited(ctx context.Context, c *schemas.Command) (*schemas.
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("approve %s of session %s: %w", approve.Call, d.session, context.Cause(ctx))
 	case err != nil:
-		r.Reason = complaint(err)
+		r.Reason = argsProblem(err)
 		return r, nil
 	}
 	c.Data = &schemas.Approve{ApprovalAnswer: approve.ApprovalAnswer, Args: args}
 	return nil, nil
 }
 
-// complaint is what is wrong with arguments, without the arguments: who sent them has them.
-func complaint(err error) string {
+// argsProblem returns a validation error without the arguments that it quotes: the sender of the command has them.
+func argsProblem(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n\nReceived arguments:\n")
-	if len(text) > maxComplaint {
-		text = strings.ToValidUTF8(text[:maxComplaint], "") + " [cut]"
+	if len(text) > maxArgsProblem {
+		text = strings.ToValidUTF8(text[:maxArgsProblem], "") + " [cut]"
 	}
 	return text
 }

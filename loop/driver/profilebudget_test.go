@@ -14,7 +14,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// counters are what a profile uses. Add waits until it is let go, and says so on adding.
+// counters count what a profile uses. Add reports that it was called and waits until the test releases it.
 type counters struct {
 	adding, free chan struct{}
 
@@ -23,7 +23,7 @@ type counters struct {
 	ids   []string
 	seen  map[string]bool
 	used  int64
-	asks  []int64 // what was used when it was asked for
+	asks  []int64 // what was used at each call of Spent
 }
 
 func newCounters() *counters {
@@ -66,7 +66,7 @@ func team(c *counters) func(*host.Options) {
 	}
 }
 
-// using is the model, with ten tokens a reply.
+// using is a model whose replies use ten tokens.
 func using(m looptest.ModelFunc, at time.Time) looptest.ModelFunc {
 	return func(ctx context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, error) {
 		reply, err := m(ctx, req)
@@ -77,7 +77,7 @@ func using(m looptest.ModelFunc, at time.Time) looptest.ModelFunc {
 	}
 }
 
-// events tells of the types of events that are stored.
+// events reports the types of the events that are appended.
 func storing(types chan<- schemas.EventType) func(*host.Options) {
 	return func(o *host.Options) { o.OnEvent = func(e schemas.Event, _ *loop.State) { types <- e.Type() } }
 }
@@ -96,8 +96,8 @@ func await(t *testing.T, types <-chan schemas.EventType, want schemas.EventType)
 	}
 }
 
-// TestAReplyDoesNotWaitForItsCount holds the count back: the run goes on up to the next look at the budget, or to its
-// end; that and the end of the delivery wait.
+// TestAReplyDoesNotWaitForItsCount delays the count: the run continues to the next check of the budget or to its end;
+// these, and the end of the delivery, wait.
 func TestAReplyDoesNotWaitForItsCount(t *testing.T) {
 	t.Parallel()
 	c, types := newCounters(), make(chan schemas.EventType, 100)
@@ -141,8 +141,8 @@ func TestAReplyDoesNotWaitForItsCount(t *testing.T) {
 	}
 }
 
-// TestTheNextProcessCountsAReplyAgain dies between a reply's message_end and its count. The next one tells of the reply
-// under the same id and at the same time, once.
+// TestTheNextProcessCountsAReplyAgain kills the process between a reply's message_end and its count. The next one
+// counts the reply once, under the same id and time.
 func TestTheNextProcessCountsAReplyAgain(t *testing.T) {
 	t.Parallel()
 	for name, age := range map[string]time.Duration{"just now": 0, "an hour ago": time.Hour} {
@@ -180,7 +180,7 @@ func TestTheNextProcessCountsAReplyAgain(t *testing.T) {
 	}
 }
 
-// replyID is the id of the newest reply in the log.
+// replyID returns the id of the newest reply in the log.
 func replyID(r *looptest.Rig) (id string) {
 	r.T.Helper()
 	for _, e := range r.Events() {
@@ -191,7 +191,7 @@ func replyID(r *looptest.Rig) (id string) {
 	return id
 }
 
-// TestAFailedReplyIsCountedBeforeItIsStored: a retry takes it out of the transcript, where nobody finds it again.
+// TestAFailedReplyIsCountedBeforeItIsStored: a retry removes it from the transcript, where recount would look for it.
 func TestAFailedReplyIsCountedBeforeItIsStored(t *testing.T) {
 	t.Parallel()
 	c, types := newCounters(), make(chan schemas.EventType, 100)

@@ -1,10 +1,8 @@
 package driver
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"slices"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/agentevent"
@@ -12,13 +10,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// finish puts a call's result into the log, after the hook has seen it.
+// finish puts a call's result into the log, after the hook after_tool_call.
 func (d *Driver) finish(ctx context.Context, call loop.Call, a arrival) error {
 	end := &schemas.ToolExecutionEnd{
 		ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name, Call: call.Key, Result: a.result.Result,
 		IsError: a.result.IsError, DurationMs: a.result.DurationMs, Worker: a.result.Worker,
 	}
-	f := d.flights[call.Key]
+	f := d.begun[call.Key]
 	if err := d.askAfter(ctx, call, f, end); err != nil {
 		return err
 	}
@@ -27,7 +25,7 @@ func (d *Driver) finish(ctx context.Context, call loop.Call, a arrival) error {
 		failure = spanError
 	}
 	f.end(failure)
-	delete(d.flights, call.Key)
+	delete(d.begun, call.Key)
 	end.Result = schemas.ValidResult(end.Result)
 	if err := d.emit(ctx, end, a.cause); err != nil || a.subagent == nil {
 		return err
@@ -35,24 +33,18 @@ func (d *Driver) finish(ctx context.Context, call loop.Call, a arrival) error {
 	return d.emit(ctx, loop.SubagentEnded(a.subagent), a.cause)
 }
 
-// ownResult is a copy of a result that whoever is asked about it may change.
-func ownResult(r schemas.ToolResult) *schemas.ToolResult {
-	r.Content, r.Details = slices.Clone(r.Content), bytes.Clone(r.Details)
-	return &r
-}
-
-// argsOf are the arguments a call was executed with; f is nil where another process has handed it over.
-func (d *Driver) argsOf(ctx context.Context, call loop.Call, f *flight) (args json.RawMessage) {
+// argsOf returns the arguments a call was executed with; f is nil if another process has dispatched the call.
+func (d *Driver) argsOf(ctx context.Context, call loop.Call, f *begunCall) (args json.RawMessage) {
 	if f != nil && f.args != nil {
 		return f.args
 	}
 	if prepared, err := d.arguments(ctx, call); err == nil {
-		args, _ = decided(call.Decision, prepared)
+		args, _ = decidedArgs(call.Decision, prepared)
 	}
 	return call.Agreed(args)
 }
 
-// patch replaces what the answer has, member by member without merging, and names what that was.
+// patch replaces the members of a result that an answer has, without merging them, and returns their names.
 func patch(end *schemas.ToolExecutionEnd, a schemas.HookAnswer) (changed []string) {
 	if a.Content != nil {
 		end.Result.Content, changed = *a.Content, append(changed, "content")
@@ -69,14 +61,14 @@ func patch(end *schemas.ToolExecutionEnd, a schemas.HookAnswer) (changed []strin
 	return changed
 }
 
-// awaitCancelled tells running tools to stop, once, and waits for their results; what has not answered after the grace
-// is answered for.
+// awaitCancelled cancels the calls of an aborted run, once, and waits for a result or the end of the grace. After the
+// grace it answers the calls that have no result.
 func (d *Driver) awaitCancelled(ctx context.Context, step loop.RunTools) error {
 	for _, i := range step.Calls {
 		call, _, ok := d.call(i)
-		if f := d.flights[call.Key]; ok && f != nil && !f.cancelled {
+		if f := d.begun[call.Key]; ok && f != nil && !f.cancelled {
 			if f.cancelled = true; call.Subagent != "" {
-				continue // it has been told, which is owed
+				continue // the state owes it an abort, which is a step of its own
 			}
 			err := d.outside("cancel", func() error { return d.tools.Cancel(ctx, d.session, call.Key, call.Nonce) })
 			if err != nil {
@@ -108,8 +100,8 @@ func (d *Driver) awaitCancelled(ctx context.Context, step loop.RunTools) error {
 	return nil
 }
 
-// withdraw removes a call that is about to be answered for: a worker that comes only now does not know that the call
-// was cancelled. The run ends all the same where the call cannot be withdrawn.
+// withdraw removes a call that is about to be answered for it: a worker that begins it only now does not know that the
+// call was cancelled. If that fails, the run ends all the same.
 func (d *Driver) withdraw(ctx context.Context, call schemas.CallKey) {
 	tools, ok := d.tools.(Withdrawer)
 	if !ok {
@@ -120,15 +112,15 @@ func (d *Driver) withdraw(ctx context.Context, call schemas.CallKey) {
 	}
 }
 
-// arrival is a tool's result or partial result on its way to the driving goroutine.
+// arrival is a tool's result or partial result on its way to the goroutine that drives.
 type arrival struct {
 	cause   string
 	result  *schemas.ToolResponse
 	partial *schemas.ToolResult
 	call    schemas.CallKey
-	done    chan struct{} // closed when the result is in the log, or will never be
+	done    chan struct{} // closed when the result is in the log or was discarded; nil if no delivery waits
 
-	subagent *schemas.SubagentResult // where it is one that answers; result is made of it
+	subagent *schemas.SubagentResult // for the result of a sub-agent, of which result is made
 }
 
 func (a arrival) finish() {
@@ -137,7 +129,7 @@ func (a arrival) finish() {
 	}
 }
 
-// recordArrivals puts what has arrived into the log, in the order of arrival.
+// recordArrivals puts what has arrived into the log, in the order of its arrival.
 func (d *Driver) recordArrivals(ctx context.Context) error {
 	for {
 		d.mu.Lock()
@@ -157,7 +149,7 @@ func (d *Driver) recordArrivals(ctx context.Context) error {
 		switch {
 		case call == nil && a.subagent != nil:
 			err = d.endSubagent(ctx, a)
-		case call == nil: // it has ended meanwhile
+		case call == nil: // the call has ended
 		case a.result != nil:
 			err = d.finish(ctx, *call, a)
 		default:
@@ -173,7 +165,7 @@ func (d *Driver) recordArrivals(ctx context.Context) error {
 }
 
 func (d *Driver) showPartial(ctx context.Context, c loop.Call, partial *schemas.ToolResult) error {
-	return d.show(ctx, shown{is: true, event: agentevent.Event{
+	return d.show(ctx, shown{visible: true, event: agentevent.Event{
 		Type: schemas.EventToolExecutionUpdate, ToolCallID: c.ToolCall.ID, ToolName: c.ToolCall.Name,
 		Args: rawArgs(c.ToolCall), PartialResult: partial,
 	}})
@@ -189,7 +181,7 @@ func rawArgs(c schemas.ToolCall) json.RawMessage {
 // localTools executes calls with [Options.Execute], in goroutines of the driver.
 type localTools struct{ d *Driver }
 
-// Dispatch starts the call. Nothing of this process outlives it, so again makes no difference.
+// Dispatch starts the call. No call survives the process that began it, so again makes no difference.
 func (l localTools) Dispatch(ctx context.Context, req schemas.ToolRequest, _ bool) error {
 	signal := l.d.runSignal(ctx)
 	update := func(partial schemas.ToolResult) { l.d.arrive(arrival{call: req.Call, partial: &partial}) }
@@ -209,11 +201,11 @@ func (l localTools) Dispatch(ctx context.Context, req schemas.ToolRequest, _ boo
 	return nil
 }
 
-// Cancel does nothing: the run's signal has cancelled the tool already.
+// Cancel does nothing: the run's abort signal has already cancelled the tool.
 func (localTools) Cancel(context.Context, string, schemas.CallKey, string) error { return nil }
 
-// askAfter lets services replace parts of a result.
-func (d *Driver) askAfter(ctx context.Context, call loop.Call, f *flight, end *schemas.ToolExecutionEnd) error {
+// askAfter asks the services of after_tool_call, which may replace parts of the result in end.
+func (d *Driver) askAfter(ctx context.Context, call loop.Call, f *begunCall, end *schemas.ToolExecutionEnd) error {
 	q := d.inquiryOfRun(schemas.HookAfterToolCall)
 	if q == nil {
 		return nil

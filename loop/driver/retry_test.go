@@ -18,8 +18,8 @@ func failed(text string) *schemas.AssistantMessage {
 		Usage: schemas.Usage{TotalTokens: 10}}
 }
 
-// failing is a model that fails n times, with a text that tells how often it was asked before, and then says done. It
-// remembers what it was asked.
+// failing is a model that fails n times, with the number of the calls before in the text, and then replies done. It
+// records the requests.
 type failing struct {
 	n    int
 	seen []schemas.ModelRequest
@@ -35,7 +35,7 @@ func (f *failing) model() looptest.ModelFunc {
 	}
 }
 
-// retrying has a host ask again up to three times, with this delay.
+// retrying has a host retry up to three times, with this delay.
 func retrying(delay time.Duration) func(*host.Options) {
 	return func(o *host.Options) {
 		o.Defaults.Retry = schemas.RetryPolicy{MaxRetries: 3, BaseDelayMs: delay.Milliseconds()}
@@ -43,7 +43,7 @@ func retrying(delay time.Duration) func(*host.Options) {
 	}
 }
 
-// retries are the events of the attempts, as data.
+// retries returns the retry events as JSON.
 func retries(r *looptest.Rig) (all []schemas.EventData) {
 	for _, e := range r.Events() {
 		switch e.Data.(type) {
@@ -63,7 +63,7 @@ func end(r *looptest.Rig) *schemas.AgentEnd {
 	return end
 }
 
-func TestAFailedReplyIsAskedForAgain(t *testing.T) {
+func TestFailedReplyIsRetried(t *testing.T) {
 	t.Parallel()
 	f := &failing{n: 2}
 	r := looptest.New(t, f.model(), retrying(time.Millisecond))
@@ -96,7 +96,7 @@ func TestAFailedReplyIsAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestAttemptsAreExhausted(t *testing.T) {
+func TestRetriesAreLimited(t *testing.T) {
 	t.Parallel()
 	f := &failing{n: 9}
 	r := looptest.New(t, f.model(), retrying(time.Millisecond))
@@ -111,7 +111,7 @@ func TestAttemptsAreExhausted(t *testing.T) {
 	}
 }
 
-func TestTheNextModelOfTheListIsAsked(t *testing.T) {
+func TestNextFallbackModelIsCalled(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	model := looptest.ModelFunc(func(_ context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, error) {
@@ -140,7 +140,7 @@ func TestTheNextModelOfTheListIsAsked(t *testing.T) {
 	}
 }
 
-// timetable keeps the timers that were asked for.
+// timetable records the timers that were set.
 type timetable map[string]time.Time
 
 func (m timetable) Schedule(_ context.Context, _ string, at time.Time, timer schemas.Timer) error {
@@ -150,8 +150,8 @@ func (m timetable) Schedule(_ context.Context, _ string, at time.Time, timer sch
 
 func (m timetable) Cancel(context.Context, string, string) error { return nil }
 
-// TestALongWaitIsATimer has the session rest while it waits, and another host go on with it.
-func TestALongWaitIsATimer(t *testing.T) {
+// TestLongRetryWaitIsATimer has the session rest while it waits, and another host continue it.
+func TestLongRetryWaitIsATimer(t *testing.T) {
 	t.Parallel()
 	f, timers, clock := &failing{n: 1}, timetable{}, new(jumping)
 	patient := func(o *host.Options) { o.Timers, o.Clock = timers, clock }
@@ -177,7 +177,7 @@ func TestALongWaitIsATimer(t *testing.T) {
 	}
 }
 
-func TestAnAbortEndsTheWait(t *testing.T) {
+func TestAbortEndsTheRetryWait(t *testing.T) {
 	t.Parallel()
 	for name, timers := range map[string]driver.Timers{"at rest": timetable{}, "awake": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -212,8 +212,9 @@ func eventually(t *testing.T, ok func() bool) {
 	}
 }
 
-// TestRetryingGoesOnAfterEveryEvent takes the session up by another host after each event of a run with retries.
-func TestRetryingGoesOnAfterEveryEvent(t *testing.T) {
+// TestRetryContinuesAfterACrashAtEveryEvent has another host continue the session after each event of a run with
+// retries.
+func TestRetryContinuesAfterACrashAtEveryEvent(t *testing.T) {
 	t.Parallel()
 	whole := looptest.New(t, (&failing{n: 2}).model(), retrying(time.Millisecond))
 	whole.Deliver("p1", looptest.Prompt("go"))

@@ -10,16 +10,16 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// resume checks, once, the state that driving begins with. If another process died in the middle of its work, or this
-// one was stopped there, it closes what was left open and says so in the log; then the loop goes on by itself
-// (docs/architecture.md).
+// resume does once, for the state that driving begins with, what a crash may have left undone. If another process died
+// in the middle of its work, or this driver was stopped there, resume closes what was left open and appends
+// run_resumed; the loop then continues by itself (docs/architecture.md).
 func (d *Driver) resume(ctx context.Context) error {
 	d.recount()
 	if d.resumed {
 		return nil
 	}
 	d.resumed = true
-	d.armDeadline() // again: the process that began the run may have died before it did
+	d.armDeadline() // again: the process that started the run may have died before it did
 	var from uint64
 	var streaming, where string
 	d.View(func(s *loop.State) { from = d.loaded; streaming, where = interrupted(s) })
@@ -34,17 +34,17 @@ func (d *Driver) resume(ctx context.Context) error {
 	return d.emit(ctx, &schemas.RunResumed{From: from, Reason: where, MessageID: streaming}, "")
 }
 
-// waits reports whether a run is under way that rests: what wakes it interrupts nothing.
-func waits(s *loop.State) bool {
-	if s.Run == nil {
-		return false
+// markLoaded has the next driving begin with the present state, as in a process that has just loaded it. The caller
+// holds the lock.
+func (d *Driver) markLoaded() {
+	d.loaded, d.resumed, d.waited = d.state.Seq, d.state.Run == nil, false
+	if d.state.Run != nil {
+		_, d.waited = loop.Next(d.state).(loop.Rest)
 	}
-	_, rests := loop.Next(s).(loop.Rest)
-	return rests
 }
 
-// interrupted says where work was left lying, and which reply was being streamed. A run that only waits was not
-// interrupted.
+// interrupted returns where work was interrupted, "" if it was not, and the id of the reply that was being streamed. A
+// run that only waits was not interrupted.
 func interrupted(s *loop.State) (streaming, where string) {
 	if s.Run == nil {
 		return "", ""
@@ -71,9 +71,9 @@ func interrupted(s *loop.State) (streaming, where string) {
 	return "", ""
 }
 
-// startRun resolves what the run is driven with and begins it. Where that fails the run begins all the same, with its
-// inputs, and fails. Commands come in meanwhile: after any of them the step is chosen again, for it may have
-// withdrawn the input that the run was to begin with, or changed the settings.
+// startRun resolves the configuration of a run and starts it. If that fails, the run starts with its inputs all the
+// same, and fails. Commands may arrive while startRun works; after one it starts nothing and the step is chosen again,
+// because the command may have withdrawn the input that the run was to start with, or changed the settings.
 func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
 	var seq uint64
 	var set loop.Settings
@@ -120,7 +120,7 @@ func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
 	return err
 }
 
-// configure resolves what the next run is driven with.
+// configure resolves the configuration of the next run.
 func (d *Driver) configure(ctx context.Context, set loop.Settings) (schemas.RunConfig, error) {
 	return resultOf(d, "configure", func() (schemas.RunConfig, error) { return d.o.Configure(ctx, d.session, set) })
 }
@@ -131,19 +131,16 @@ func sameConfig(a, b schemas.RunConfig) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// endRun gives up what belongs to the run that has just ended, but for its signal, which the listeners of agent_end
-// still see. The caller holds the lock.
+// endRun releases what belongs to the run that has just ended, except its abort signal, which the listeners of
+// agent_end still get. The caller holds the lock.
 func (d *Driver) endRun(end *schemas.AgentEnd) {
-	for _, f := range d.flights {
-		f.end(spanAborted)
-	}
-	clear(d.flights)
-	d.grace = nil
+	d.forgetCalls(spanAborted)
 	d.spans.endRun(end)
 	d.disarmDeadline()
 }
 
-// askHooks asks the hooks that stand where queues and settings stand on a bus: each once per point of the log.
+// askHooks calls the hooks that take the place of queues and settings in a program without a bus, each once per
+// sequence of the log.
 func (d *Driver) askHooks(ctx context.Context) error {
 	h := d.o.Hooks
 	err := d.askStop(ctx)
@@ -183,11 +180,12 @@ func (d *Driver) askStop(ctx context.Context) error {
 	if !yes {
 		return nil
 	}
-	d.View(func(s *loop.State) { stop = s.Stop() }) // commands may have come meanwhile
+	d.View(func(s *loop.State) { stop = s.Stop() }) // a command may have changed the state
 	return d.emit(ctx, stop, "")
 }
 
-// turnContext shows the turn that has just ended: its reply and results are the newest messages.
+// turnContext returns what the hook is shown of the turn that has just ended, whose reply and results are the newest
+// messages.
 func turnContext(s *loop.State) TurnContext {
 	t := TurnContext{Context: contextView(s), NewMessages: s.MessagesByID(s.Run.New), ToolResults: schemas.Messages{}}
 	for i := len(t.NewMessages) - 1; i >= 0; i-- {
@@ -199,7 +197,7 @@ func turnContext(s *loop.State) TurnContext {
 	return t
 }
 
-// pollHook asks a hook for messages and puts them into the queue it stands for.
+// pollHook calls a hook and puts the messages that it returns into the queue of the given kind.
 func (d *Driver) pollHook(ctx context.Context, hook func(context.Context) (schemas.Messages, error), polled *uint64,
 	due func(*loop.State) bool, kind schemas.CommandKind) error {
 	if hook == nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// sessionHooks are those that are no part of a run.
+// sessionHooks are the hooks that are not part of a run.
 var sessionHooks = []schemas.HookName{
 	schemas.HookSessionBeforeCompact, schemas.HookSessionBeforeTree, schemas.HookSessionBeforeFork,
 }
 
-// keeper answers at the hooks of sessions: what it says depends on what the command asks for.
+// keeper answers at the session hooks; its answer depends on the command.
 func keeper(_ context.Context, to schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer, _ error) {
 	switch to.Hook {
 	case schemas.HookSessionBeforeCompact:
@@ -44,7 +44,7 @@ func keeper(_ context.Context, to schemas.HookRef, req schemas.HookRequest) (a s
 	return a, nil
 }
 
-// summaries are what the context and the labels of a session come to, and what was refused.
+// summaries returns the context and the labels of a session, and what it rejected.
 func summaries(r *looptest.Rig) (list []string) {
 	s := folded(r)
 	for _, m := range s.Transcript() {
@@ -56,10 +56,10 @@ func summaries(r *looptest.Rig) (list []string) {
 	return append(list, refusals(r)...)
 }
 
-// TestSessionHooksGoOnAfterEveryEvent takes a session up by another host after each event of compactions and
-// navigations that services decide about, and delivers everything once more: what was decided is not asked again, and
-// all comes to the same.
-func TestSessionHooksGoOnAfterEveryEvent(t *testing.T) {
+// TestSessionHooksContinueAfterACrashAtEveryEvent has another host continue after each event of compactions and
+// navigations that services decide about, and delivers every message once more: what was decided is not asked again,
+// and the result is the same.
+func TestSessionHooksContinueAfterACrashAtEveryEvent(t *testing.T) {
 	t.Parallel()
 	play := func(r *looptest.Rig) {
 		r.Deliver("k1", &schemas.Compact{CustomInstructions: "never"})
@@ -96,8 +96,8 @@ func TestSessionHooksGoOnAfterEveryEvent(t *testing.T) {
 	}
 }
 
-// A fork goes on after every event of it, and a service that is against it is heard.
-func TestAForkGoesOnAfterEveryEvent(t *testing.T) {
+// A fork continues after a crash at each of its events, and a service can cancel it.
+func TestForkContinuesAfterACrashAtEveryEvent(t *testing.T) {
 	t.Parallel()
 	for _, position := range []schemas.BranchPosition{schemas.BranchAt, schemas.BranchBefore} {
 		t.Run(string(position), func(t *testing.T) {
@@ -123,8 +123,8 @@ func TestAForkGoesOnAfterEveryEvent(t *testing.T) {
 	}
 }
 
-// fork has session s2 begun as a copy from an entry of s1, which is refused once, where its log has these events
-// already, and returns the log.
+// fork has session s2 created as a copy from an entry of s1. One append is refused, after these events are in the log.
+// It returns the log.
 func fork(t *testing.T, events []schemas.Event, position schemas.BranchPosition) (log []schemas.Event) {
 	t.Helper()
 	r := summing(t, nil, served(keeper, sessionHooks...))
@@ -161,7 +161,7 @@ func fork(t *testing.T, events []schemas.Event, position schemas.BranchPosition)
 	return log
 }
 
-// outcomes are what became of the commands of a log, and the messages that its session begins with.
+// outcomes returns the outcomes of the commands of a log, and the first messages of its session.
 func outcomes(log []schemas.Event) (list []string) {
 	s := &loop.State{Session: "s2"}
 	for _, e := range log {

@@ -25,7 +25,7 @@ func (f servicesFunc) Ask(ctx context.Context, to schemas.HookRef, req schemas.H
 	return f(ctx, to, req)
 }
 
-// served has the services of these hooks asked.
+// served configures services for these hooks.
 func served(f servicesFunc, hooks ...schemas.HookName) func(o *host.Options) {
 	return func(o *host.Options) {
 		o.Services = f
@@ -35,7 +35,7 @@ func served(f servicesFunc, hooks ...schemas.HookName) func(o *host.Options) {
 	}
 }
 
-// busy is a service that never answers, and tells when it is asked.
+// busy is a service that reports that it is asked and never answers.
 func busy(asked chan<- struct{}) servicesFunc {
 	return func(ctx context.Context, _ schemas.HookRef, _ schemas.HookRequest) (schemas.HookAnswer, error) {
 		asked <- struct{}{}
@@ -91,7 +91,7 @@ func TestAStoppedRunnerDecidesNothing(t *testing.T) {
 	}
 }
 
-// An abort does not wait for a service, and what was not decided is not executed.
+// An abort does not wait for a service, and a call without a decision is not executed.
 func TestAnAbortDoesNotWaitForAService(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 10)
@@ -109,7 +109,7 @@ func TestAnAbortDoesNotWaitForAService(t *testing.T) {
 	}
 }
 
-// A service that panics has failed, and only the call it was asked about with it.
+// A panic of a service fails only the call it was asked about.
 func TestAServiceThatPanicsHasFailed(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, looptest.ToolThenDone("t1"), served(func(context.Context, schemas.HookRef,
@@ -143,9 +143,9 @@ func everything(_ context.Context, to schemas.HookRef, req schemas.HookRequest) 
 	return a, nil
 }
 
-// TestHooksGoOnAfterEveryEvent takes the session up by another host after each event of a run with every hook, and
-// delivers everything once more: what was decided is not decided again where it changes what follows.
-func TestHooksGoOnAfterEveryEvent(t *testing.T) {
+// TestHooksContinueAfterACrashAtEveryEvent has another host continue after each event of a run with every hook, and
+// delivers every message once more: a decision that matters for what follows is not asked for again.
+func TestHooksContinueAfterACrashAtEveryEvent(t *testing.T) {
 	t.Parallel()
 	play := func(r *looptest.Rig) {
 		r.Deliver("p1", looptest.Prompt("go"))
@@ -175,7 +175,7 @@ func TestHooksGoOnAfterEveryEvent(t *testing.T) {
 	}
 }
 
-// said is what users said in the log.
+// said returns the texts of the user messages in the log.
 func said(r *looptest.Rig) (texts []string) {
 	for _, e := range r.Events() {
 		if end, ok := e.Data.(*schemas.MessageEnd); ok && end.Message.MessageRole() == schemas.RoleUser {
@@ -185,8 +185,8 @@ func said(r *looptest.Rig) (texts []string) {
 	return texts
 }
 
-// An input that comes right before a run polls its queue is screened first.
-func TestAnInputIsScreenedBeforeItIsTaken(t *testing.T) {
+// An input that arrives right before a run polls its queue is screened first.
+func TestInputIsScreenedBeforeItEntersTheRun(t *testing.T) {
 	t.Parallel()
 	var r *looptest.Rig
 	r = looptest.New(t, looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
@@ -208,7 +208,7 @@ func TestAnInputIsScreenedBeforeItIsTaken(t *testing.T) {
 	}
 }
 
-// vendor is a model that sends its vendor a payload, or none that can be seen.
+// vendor is a model that shows a payload for its vendor, or none.
 type vendor struct {
 	looptest.ModelFunc
 	sees bool
@@ -235,8 +235,8 @@ func says(text string) looptest.ModelFunc {
 	}
 }
 
-// A service sees what a vendor is sent, and replaces it; the log says that it did. Where the payload cannot be seen the
-// log says that, and the model is called all the same.
+// A service sees the vendor's payload and replaces it, and the log records that. If the model shows no payload, the log
+// records that, and the model is called all the same.
 func TestServicesSeeWhatVendorsAreSent(t *testing.T) {
 	t.Parallel()
 	cool := func(_ context.Context, _ schemas.HookRef, req schemas.HookRequest) (schemas.HookAnswer, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// spoiler changes, at once and again in goroutines of its own while the session goes on, everything that a program's
-// own code is given and may change: all but messages and events.
+// spoiler changes everything that a program's own code gets and may change, at once and in goroutines that run while
+// the session continues: everything but messages and events.
 type spoiler struct{ work sync.WaitGroup }
 
 func (s *spoiler) spoil(f func()) {
@@ -77,9 +77,9 @@ func (s *spoiler) stop(_ context.Context, c driver.TurnContext) (bool, error) {
 
 var timestamps = regexp.MustCompile(`"timestamp":\d+`)
 
-// TestNobodySharesTheState gives the spoiler every place where a program's own code is called, and wants the log to be
-// the one that is written without it. It is for the race detector above all.
-func TestNobodySharesTheState(t *testing.T) {
+// TestHooksCannotChangeTheState calls the spoiler in every function of the program, and wants the same log as without
+// it. It is mainly for the race detector.
+func TestHooksCannotChangeTheState(t *testing.T) {
 	t.Parallel()
 	play := func(s *spoiler) (types []string, texts []string) {
 		r := looptest.New(t, nil)

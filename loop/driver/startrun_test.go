@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// meanwhile is a toolbox that has something else happen while it is asked, once.
+// meanwhile is a toolbox during whose first call something else happens.
 type meanwhile struct {
 	looptest.EchoBox
 	happen func()
@@ -26,9 +26,9 @@ func (b *meanwhile) Definitions(ctx context.Context) ([]schemas.ToolDefinition, 
 	return b.EchoBox.Definitions(ctx)
 }
 
-// A run's settings are resolved without keeping commands out, which may take the run's input away. A run without it
-// would call the model on the transcript as it was, and execute again what the model asks for again.
-func TestNoRunBeginsWithAnInputThatIsWithdrawnMeanwhile(t *testing.T) {
+// Commands are accepted while a run's configuration is resolved, and may withdraw the run's input. A run without input
+// would call the model on the old transcript and execute its calls again.
+func TestRunDoesNotStartWithAWithdrawnInput(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, nil)
 	box := &meanwhile{}
@@ -40,8 +40,8 @@ func TestNoRunBeginsWithAnInputThatIsWithdrawnMeanwhile(t *testing.T) {
 	}
 }
 
-// Settings hold from the next run on, also if they come at the last moment.
-func TestARunBeginsWithTheSettingsBeforeIt(t *testing.T) {
+// Settings take effect at the next run, even if they arrive at the last moment.
+func TestRunStartsWithTheNewestSettings(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, nil)
 	box := &meanwhile{}
@@ -63,9 +63,9 @@ func TestARunBeginsWithTheSettingsBeforeIt(t *testing.T) {
 	}
 }
 
-// A run whose configuration cannot be resolved takes its input in before it fails: the command has its outcome, and the
-// transcript has what was said.
-func TestARunThatCannotBeConfiguredTakesItsInputIn(t *testing.T) {
+// A run whose configuration cannot be resolved consumes its input before it fails: the command has its outcome, and the
+// transcript has its message.
+func TestUnconfigurableRunConsumesItsInput(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, looptest.ToolThenDone(), func(o *host.Options) { o.Profile = "gone" })
 	r.Deliver("p1", looptest.Prompt("go"))

@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// drive carries out steps in the goroutine that [Driver.begin] has made the one who drives.
+// drive carries out steps until the session is at rest, in the goroutine that [Driver.begin] has chosen.
 func (d *Driver) drive(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -21,81 +21,87 @@ func (d *Driver) drive(ctx context.Context) error {
 		cancel()
 	}
 	d.mu.Unlock()
-	// The signal of a run outlives the delivery that began it: it is aborted only while this one drives.
+	// The abort signal of a run outlives the delivery that started the run; ctx cancels it only while this goroutine
+	// drives.
 	defer context.AfterFunc(ctx, func() { d.abortWhile(this) })()
 	err := panics.Guard("driver", func() error { return d.steps(ctx) })
 	if err != nil {
 		d.stop(err)
 		return err
 	}
-	return d.counted(ctx)
+	return d.awaitCounted(ctx)
 }
 
 // steps carries out steps until the session rests; driving has ended then.
 func (d *Driver) steps(ctx context.Context) error {
 	err := d.resume(ctx)
-	for {
-		if err != nil && !errors.Is(err, errFailed) {
-			return err
-		}
+	for err == nil || errors.Is(err, errFailed) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		var done bool
-		if done, err = d.once(ctx); done {
-			return err
+		var rest bool
+		if rest, err = d.step(ctx); rest {
+			return nil
 		}
 	}
+	return err
 }
 
-func (d *Driver) once(ctx context.Context) (done bool, err error) {
-	for _, before := range []func(context.Context) error{d.recordArrivals, d.screen, d.askHooks} {
-		if err := before(ctx); err != nil {
-			return false, err
-		}
+// step records what has arrived, asks the hooks that are due, and carries out one step. If there is none to carry out,
+// rest is true and [Driver.choose] has ended driving.
+func (d *Driver) step(ctx context.Context) (rest bool, err error) {
+	if err := d.recordArrivals(ctx); err != nil {
+		return false, err
 	}
-	return d.step(ctx)
+	if err := d.screen(ctx); err != nil {
+		return false, err
+	}
+	if err := d.askHooks(ctx); err != nil {
+		return false, err
+	}
+	next, shown, rest, err := d.choose(ctx)
+	if rest || err != nil {
+		return rest, err
+	}
+	return false, d.carryOut(ctx, next, shown)
 }
 
-// step carries out one step. done means that the session rests; driving has then been given up in the same critical
-// section in which that was found, so that nothing that arrives is left lying.
-func (d *Driver) step(ctx context.Context) (done bool, err error) {
-	next, shown, done, err := d.choose(ctx)
-	if done || err != nil {
-		return done, err
-	}
+// carryOut carries out a step. shown is the event of an [loop.Emit] if [Driver.choose] has appended it.
+func (d *Driver) carryOut(ctx context.Context, next loop.Step, shown shown) error {
 	switch step := next.(type) {
 	case loop.Emit:
-		if end, ok := step.Data.(*schemas.MessageEnd); ok && !shown.appended {
-			return false, d.endMessage(ctx, end, step.CausationID)
-		} else if !shown.appended {
-			return false, d.counted(ctx)
+		if shown.appended {
+			return d.show(ctx, shown)
 		}
-		return false, d.show(ctx, shown)
+		if end, ok := step.Data.(*schemas.MessageEnd); ok {
+			return d.endMessage(ctx, end, step.CausationID)
+		}
+		return d.awaitCounted(ctx) // an agent_end, which the next choice appends
 	case loop.StartRun:
-		return false, d.startRun(ctx, step)
+		return d.startRun(ctx, step)
 	case loop.CallModel:
-		return false, d.callModel(ctx, step)
+		return d.callModel(ctx, step)
 	case loop.RunTools:
-		return false, d.runTools(ctx, step)
+		return d.runTools(ctx, step)
 	case loop.Retry:
-		return false, d.retry(ctx, step)
+		return d.retry(ctx, step)
 	case loop.StartCompaction:
-		return false, d.startCompaction(ctx, step)
+		return d.startCompaction(ctx, step)
 	case loop.Summarize:
-		return false, d.summarize(ctx, step)
+		return d.summarize(ctx, step)
 	case loop.Navigate:
-		return false, d.navigate(ctx, step)
+		return d.navigate(ctx, step)
 	case loop.AbortSubagent:
-		return false, d.abortSubagent(ctx, step)
+		return d.abortSubagent(ctx, step)
 	case loop.Report:
-		return false, d.report(ctx, step)
+		return d.report(ctx, step)
 	}
-	return false, nil
+	return nil // choose again
 }
 
-// choose chooses the next step, and appends the event if it is one that nobody is asked about and that waits for
-// nothing. A nil step is one to be chosen again.
+// choose chooses the next step. If the step is an event that no hook is asked about and that waits for nothing, choose
+// appends it in the same critical section. If the session is at rest, choose ends driving in that section, so that
+// nothing that arrives is left unprocessed. A nil step means: choose again.
 func (d *Driver) choose(ctx context.Context) (next loop.Step, s shown, rest bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,7 +113,7 @@ func (d *Driver) choose(ctx context.Context) (next loop.Step, s shown, rest bool
 	case loop.Emit:
 		switch kind := step.Data.EventType(); {
 		case kind == schemas.EventMessageEnd && d.asksAt(schemas.HookMessageEnd):
-		case kind == schemas.EventAgentEnd && d.tally.Pending():
+		case kind == schemas.EventAgentEnd && d.counting.Pending():
 		default:
 			s, err = d.append(ctx, step.Data, step.CausationID)
 		}
@@ -118,7 +124,7 @@ func (d *Driver) choose(ctx context.Context) (next loop.Step, s shown, rest bool
 	case loop.Summarize:
 		rest = d.mayRest(step.NotBefore)
 	case loop.RunTools:
-		rest = !d.unready(step) && !d.mustWait(step)
+		rest = !d.unready(step) && !d.local() && !step.Aborted
 	}
 	if rest {
 		d.end()
@@ -126,35 +132,40 @@ func (d *Driver) choose(ctx context.Context) (next loop.Step, s shown, rest bool
 	return next, s, rest, err
 }
 
-// runSignal is the context of the run under way, or of a summary between runs: done when that is aborted, or while
-// driving the driver stopped.
+// runSignal returns the abort signal of the run under way, or of a summary between runs: a context that is cancelled
+// when the run is aborted or the goroutine that drives is stopped.
 func (d *Driver) runSignal(ctx context.Context) context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.signal == nil {
-		d.signal, d.abort = context.WithCancelCause(context.WithoutCancel(ctx))
+		d.signal, d.abort = context.WithCancel(context.WithoutCancel(ctx))
 		if ctx.Err() != nil || d.state.Aborted() {
-			d.abort(context.Canceled)
+			d.abort()
 		}
 	}
 	return d.signal
 }
 
-// endSignal gives up the signal of a run that is over.
+// endSignal releases the abort signal of a run that has ended.
 func (d *Driver) endSignal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.dropSignal()
+}
+
+// dropSignal is [Driver.endSignal] for a caller that holds the lock.
+func (d *Driver) dropSignal() {
 	if d.abort != nil {
-		d.abort(nil)
+		d.abort()
 	}
 	d.signal, d.abort = nil, nil
 }
 
-// Events gather in the log until they are sent together. The driver sends them before everything that may take a while,
-// through the two functions below, so that nothing that was decided waits meanwhile.
+// Events gather in the log until they are sent together. The driver sends them before anything that may take a while,
+// through the functions below, so that no decision waits to be stored in the meantime.
 
-// send has what was decided stored, and ends the deliveries whose result is in the log by now: they flush, which would
-// tear apart what is decided together.
+// send sends the gathered events, and then ends the deliveries whose results are in the log: a delivery flushes when it
+// ends, which before send would split events that were decided together into several commits.
 func (d *Driver) send() {
 	d.o.Log.Send()
 	d.mu.Lock()
@@ -166,13 +177,14 @@ func (d *Driver) send() {
 	}
 }
 
-// outside calls what is not the driver's own: hooks, services, models, timers. A panic of it is a [panics.Error].
+// outside sends the gathered events and calls code that is not the driver's own: hooks, services, models, timers. It
+// returns a panic of that code as a [panics.Error].
 func (d *Driver) outside(what string, f func() error) error {
 	d.send()
 	return panics.Guard(what, f)
 }
 
-// resultOf is [Driver.outside] for what has a result.
+// resultOf is [Driver.outside] for functions with a result.
 func resultOf[T any](d *Driver, what string, f func() (T, error)) (result T, err error) {
 	err = d.outside(what, func() (err error) {
 		result, err = f()
@@ -181,7 +193,7 @@ func resultOf[T any](d *Driver, what string, f func() (T, error)) (result T, err
 	return result, err
 }
 
-// wait returns when something arrives or over is closed, or with the error of ctx.
+// wait sends the gathered events and waits until something arrives, over is closed or ctx is done.
 func (d *Driver) wait(ctx context.Context, over <-chan struct{}) error {
 	d.send()
 	select {
@@ -193,23 +205,23 @@ func (d *Driver) wait(ctx context.Context, over <-chan struct{}) error {
 	return nil
 }
 
-// maxPause is how long a process may have done nothing for a session before it has to verify, ahead of an effect that
-// the log cannot fence, that it still owns the session. It is less than the second that other runners wait after the
-// last heartbeat before they take a session over; the heartbeat may be a quarter of a second old by then.
+// maxPause is how long a driver may do nothing before it has to verify, ahead of an effect that the log cannot fence,
+// that its process still owns the session. Other runners take a session over one second after the last heartbeat, which
+// may be a quarter of a second old when the pause begins; maxPause is less than the rest.
 const maxPause = 400 * time.Millisecond
 
-// maxVerifications is how often ownership is verified before one effect. An answer that took longer than maxPause may
-// be older than a suspension, so the driver verifies again; but a server that is always slow must not stop a session.
+// maxVerifications bounds the verifications before one effect. An answer that took longer than maxPause may be older
+// than a suspension, so the driver verifies again; but a server that is always slow must not stop a session.
 const maxVerifications = 3
 
-// ownership notices that the process may have been suspended: then another process may own the session by now.
+// ownership detects that the process may have been suspended, so that another process may own the session.
 type ownership struct {
-	active     time.Time // when the session was last worked on
-	unverified time.Time // when the newest pause was noticed, until ownership is verified; else zero
+	active     time.Time // when the driver last did something for the session
+	unverified time.Time // when the newest pause was detected; zero once ownership is verified
 }
 
-// observe is called whenever the session is worked on. It compares wall clock and monotonic clock: only one of them
-// goes on while a machine sleeps.
+// observe is called whenever the driver does something for the session. It compares both the wall clock and the
+// monotonic clock, because only one of them advances while a machine sleeps.
 func (o *ownership) observe(now time.Time) {
 	pause := max(now.Sub(o.active), now.Round(0).Sub(o.active.Round(0)))
 	if !o.active.IsZero() && pause > maxPause {
@@ -218,9 +230,9 @@ func (o *ownership) observe(now time.Time) {
 	o.active = now
 }
 
-// verifyOwnership verifies, before a model or a tool is called, that no other process has taken the session over while
-// this one was suspended. It costs nothing while the session is worked on without a pause; after one it waits for the
-// first event that was stored since. The error is a [LostError], unless ctx has ended.
+// verifyOwnership verifies, before a model or a tool is called, that no other process took the session over while this
+// one was suspended. Without a pause it does nothing; after one it waits until an event sent since then is stored. The
+// error is a [LostError], unless ctx has ended.
 func (d *Driver) verifyOwnership(ctx context.Context) error {
 	for range maxVerifications {
 		now := d.o.Clock.Now()
@@ -232,10 +244,10 @@ func (d *Driver) verifyOwnership(ctx context.Context) error {
 			return nil
 		}
 		if err := d.o.Log.Confirm(ctx, unverified); err != nil {
-			return d.refused(ctx, seq+1, err)
+			return d.logError(ctx, seq+1, err)
 		}
 		d.mu.Lock()
-		if d.ownership.unverified.Equal(unverified) { // and not of a later pause, such as one in the middle of this
+		if d.ownership.unverified.Equal(unverified) { // no later pause was detected during the request
 			d.ownership.unverified = time.Time{}
 		}
 		d.mu.Unlock()

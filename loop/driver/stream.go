@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -11,26 +12,26 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// modelCall is one reply being streamed.
+// modelCall is a model call whose reply is being streamed.
 type modelCall struct {
 	d       *Driver
-	ctx     context.Context // of the driver; the run's signal is what the model sees
+	ctx     context.Context // of the driver; the model gets the run's abort signal
 	req     schemas.ModelRequest
 	started time.Time
-	id      string // of the message, once it has been announced
+	id      string // of the reply, once its message_start is appended
 	seq     uint64 // of its message_start
 	feed    feed
 	partial *schemas.AssistantMessage
 	failure schemas.FailureCode       // of the terminal event
-	final   *schemas.AssistantMessage // the whole reply, once it is there
+	final   *schemas.AssistantMessage // the complete reply, nil before
 	idle    idleWatch
 
-	payloads *payloads // nil: nobody is asked about what a vendor is sent
+	payloads *payloads // nil: no service is asked about the vendor's payload
 
-	silent bool // a summary: the log has it once it is whole, and nobody watches
+	silent bool // for a summary, which the log gets when it is complete and of which no delta is published
 }
 
-// stream reads the model to its terminal event. It returns an error where the stream itself broke.
+// stream reads the model to its terminal event. It returns an error if the stream itself failed.
 func (c *modelCall) stream(signal context.Context) error {
 	signal, stop := c.idle.start(c.d, signal)
 	defer stop()
@@ -50,7 +51,7 @@ func (c *modelCall) stream(signal context.Context) error {
 }
 
 func (c *modelCall) read(signal context.Context) (final *schemas.AssistantMessage, err error) {
-	var inner error // of our own work, which is not the model's panic or error
+	var inner error // of the driver, to tell apart from a panic or error of the model
 	err = c.d.outside("model", func() error {
 		for e, err := range c.d.o.Model.Stream(signal, c.req) {
 			if err != nil {
@@ -76,7 +77,7 @@ func (c *modelCall) read(signal context.Context) (final *schemas.AssistantMessag
 	return final, err
 }
 
-// event handles what comes before the end. Deltas before start are dropped: there is no message yet to update.
+// event handles an event before the terminal one. Deltas before start are dropped: there is no message to update yet.
 func (c *modelCall) event(e schemas.StreamEvent) error {
 	if c.silent {
 		return nil
@@ -85,7 +86,11 @@ func (c *modelCall) event(e schemas.StreamEvent) error {
 		if c.id != "" {
 			return nil
 		}
-		return c.announce(e.Message)
+		m := c.req.Model
+		c.partial = cmp.Or(e.Message, &schemas.AssistantMessage{
+			API: m.API, Provider: m.Provider, Model: m.ID, StopReason: schemas.StopStop,
+		})
+		return c.announce(c.partial)
 	}
 	if c.id == "" {
 		return nil
@@ -94,26 +99,18 @@ func (c *modelCall) event(e schemas.StreamEvent) error {
 	if c.d.o.Listen == nil {
 		return nil
 	}
-	return c.d.show(c.ctx, shown{is: true, event: agentevent.Event{
+	return c.d.show(c.ctx, shown{visible: true, event: agentevent.Event{
 		Type: schemas.EventMessageUpdate, Message: c.partial, AssistantMessageEvent: &e,
 	}})
 }
 
-func (c *modelCall) announce(partial *schemas.AssistantMessage) error {
-	if partial == nil {
-		m := c.req.Model
-		partial = &schemas.AssistantMessage{API: m.API, Provider: m.Provider, Model: m.ID, StopReason: schemas.StopStop}
-	}
-	c.partial = partial
-	return c.open(partial)
-}
-
-func (c *modelCall) open(show *schemas.AssistantMessage) (err error) {
-	c.id, c.seq, err = c.d.startReply(c.ctx, show)
+// announce puts the message_start of the reply into the log, and shows reply with it.
+func (c *modelCall) announce(reply *schemas.AssistantMessage) (err error) {
+	c.id, c.seq, err = c.d.startReply(c.ctx, reply)
 	return err
 }
 
-// update gives a delta to those who watch.
+// update publishes a delta.
 func (c *modelCall) update(e schemas.StreamEvent) {
 	if c.d.o.Live == nil {
 		return
@@ -128,7 +125,7 @@ func (c *modelCall) update(e schemas.StreamEvent) {
 	c.feed.put(c.ctx, u)
 }
 
-// end puts the whole reply into the log. A stream without start is announced with it.
+// end puts the complete reply into the log. The reply of a stream without start gets its message_start here.
 func (c *modelCall) end(final *schemas.AssistantMessage) error {
 	final = schemas.ValidReply(final)
 	end := &schemas.MessageEnd{DurationMs: c.d.o.Clock.Now().Sub(c.started).Milliseconds()}
@@ -139,15 +136,15 @@ func (c *modelCall) end(final *schemas.AssistantMessage) error {
 		final, end.TerminationReason, c.failure = &cut, schemas.TimeoutIdle, schemas.FailureTimeout
 	}
 	if final.StopReason == schemas.StopError {
-		end.FailureCode, end.Retryable = c.failure, c.retryable(final)
+		end.FailureCode, end.Retryable = c.failure, c.d.retryable(c.failure, final)
 	}
 	c.final = final
 	if c.id == "" {
-		if err := c.open(final); err != nil {
+		if err := c.announce(final); err != nil {
 			return err
 		}
 	}
-	c.closeFeed() // nothing follows the end of what it belongs to
+	c.closeFeed() // no delta follows the message_end
 	c.d.countForProfile(c.ctx, c.id, final)
 	stored, err := c.d.askMessageEnd(c.ctx, c.id, final)
 	if err != nil {
@@ -157,32 +154,29 @@ func (c *modelCall) end(final *schemas.AssistantMessage) error {
 	return c.d.emit(c.ctx, end, "")
 }
 
-// retryable reports whether asking again may help after a failed reply: by its code, else by what [Options.Retryable]
-// makes of a reply whose model gave none.
-func (c *modelCall) retryable(reply *schemas.AssistantMessage) bool {
-	if c.failure != "" {
-		return c.failure.Retryable()
+// retryable reports whether a retry may help after a failed reply: by its code, or by [Options].Retryable if it has
+// none.
+func (d *Driver) retryable(code schemas.FailureCode, reply *schemas.AssistantMessage) bool {
+	if code != "" {
+		return code.Retryable()
 	}
-	return c.d.o.Retryable != nil && c.d.o.Retryable(reply)
+	return d.o.Retryable != nil && d.o.Retryable(reply)
 }
 
 func (c *modelCall) closeFeed() {
 	if c.d.o.Live != nil {
-		c.feed.close(c.ctx, c.d.session, c.seq)
+		c.feed.close(c.ctx, c.seq)
 	}
 }
 
-// feed gives the deltas of one reply to those who watch, but not before its message_start is stored, so that no delta
-// overtakes it. The model is never kept waiting for that: what it says meanwhile is buffered, and if the reply is
-// complete before the log is, nobody needs its deltas any more.
+// feed publishes the deltas of one reply, but none before its message_start is stored, so that no delta overtakes it.
+// The model never waits for that: deltas are buffered in the meantime, and dropped if the reply is complete first.
 type feed struct {
 	d *Driver
 
 	mu      sync.Mutex
-	pending []schemas.Update
-	waiting bool // somebody waits for the log
-	open    bool // the message_start is stored
-	closed  bool // the reply is complete
+	pending []schemas.Update // deltas that a goroutine publishes once the message_start is stored
+	open    bool             // the message_start is stored
 }
 
 // put publishes one delta, or buffers it.
@@ -194,19 +188,18 @@ func (f *feed) put(ctx context.Context, u schemas.Update) {
 		return
 	}
 	f.pending = append(f.pending, u)
-	if !f.waiting {
-		f.waiting = true
+	if len(f.pending) == 1 {
 		f.d.start("deltas", func() { f.release(ctx) })
 	}
 }
 
-// release publishes what is buffered once the log has what it belongs to. It ends with the flush, which ends with ctx.
+// release publishes the buffered deltas once the message_start is stored. It ends with the flush, which ends with ctx.
 func (f *feed) release(ctx context.Context) {
 	err := f.d.o.Log.Flush(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err != nil || f.closed {
-		return // the driver will find out by itself
+	if err != nil || len(f.pending) == 0 {
+		return // the goroutine that drives gets the error as well; or the feed was closed
 	}
 	f.open = true
 	for _, u := range f.pending {
@@ -215,13 +208,13 @@ func (f *feed) release(ctx context.Context) {
 	f.pending = nil
 }
 
-// close ends the feed: no delta goes out after it returns.
-func (f *feed) close(ctx context.Context, session string, event uint64) {
+// close ends the feed: no delta is published after it returns.
+func (f *feed) close(ctx context.Context, event uint64) {
 	f.mu.Lock()
 	open := f.open
-	f.open, f.closed, f.pending = false, true, nil
+	f.open, f.pending = false, nil
 	f.mu.Unlock()
 	if open {
-		f.d.o.Live.Flush(ctx, session, event)
+		f.d.o.Live.Flush(ctx, f.d.session, event)
 	}
 }

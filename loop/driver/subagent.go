@@ -10,11 +10,12 @@ import (
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
-// What goes between a session and its sub-agents is stored in the other's inbox before the log says so (decision 113):
-// the process that dies between the two leaves it owed, and the next one stores it again under the same id.
+// A command to a sub-agent or to the parent is stored in the other session's inbox before the log records it (decision
+// 113). If the process dies in between, the state still owes the command, and the next process stores it again with the
+// same id.
 
-// child returns the session that a call has begun, empty for none, and the sub-agent where it is at work, or nil.
-func (d *Driver) child(key schemas.CallKey) (session string, child *loop.Child) {
+// subagentOf returns the session that a call has begun, "" if none, and its sub-agent, nil if that has ended.
+func (d *Driver) subagentOf(key schemas.CallKey) (session string, child *loop.Child) {
 	d.View(func(s *loop.State) {
 		if call := s.Call(key); call != nil {
 			session = call.Subagent
@@ -26,8 +27,8 @@ func (d *Driver) child(key schemas.CallKey) (session string, child *loop.Child) 
 	return session, child
 }
 
-// beginSubagent decides which session a call of the tool agent begins, unless that is decided. The error is a
-// refusalError where the call is refused.
+// beginSubagent chooses and records the session that a call of the tool agent begins, unless that is in the log. It
+// returns a refusalError if the call is refused.
 func (d *Driver) beginSubagent(ctx context.Context, call loop.Call, raw json.RawMessage) (err error) {
 	ours := false
 	d.View(func(s *loop.State) { ours = s.BeginsSubagent(call) })
@@ -36,7 +37,7 @@ func (d *Driver) beginSubagent(ctx context.Context, call loop.Call, raw json.Raw
 	}
 	var args schemas.SubagentCall
 	if err := toolargs.Decode(raw, &args); err != nil || args.Prompt == "" || args.Budget < 0 || args.Budget > 1 {
-		return refusalError("The sub-agent has no prompt, or its budget is no share") // a service has changed the arguments
+		return refusalError("The sub-agent has no prompt, or its budget is no share") // a hook has changed the arguments
 	}
 	d.View(func(s *loop.State) {
 		begun := s.Call(call.Key)
@@ -53,8 +54,8 @@ func (d *Driver) beginSubagent(ctx context.Context, call loop.Call, raw json.Raw
 	return err
 }
 
-// promptSubagent sends a child its prompt. A call in the background is answered then. A child that is not at work any
-// more has had it: its result came before a process knew that the prompt was stored.
+// promptSubagent stores the prompt in the inbox of a sub-agent; a call in the background is answered at once. If c is
+// nil the sub-agent has ended: it got its prompt, and its result arrived before a process knew that.
 func (d *Driver) promptSubagent(ctx context.Context, session string, c *loop.Child, req schemas.ToolRequest) error {
 	if c == nil {
 		d.answerBackground(req.Call, session)
@@ -64,7 +65,7 @@ func (d *Driver) promptSubagent(ctx context.Context, session string, c *loop.Chi
 	if err := toolargs.Decode(req.Arguments, &args); err != nil {
 		return fmt.Errorf("arguments of call %s: %w", req.Call, err)
 	}
-	if d.o.Outbox == nil { // the log was taken out of its deployment
+	if d.o.Outbox == nil { // the log was moved to a process without a bus
 		d.answer(req.Call, schemas.ErrorResult(textNoOutbox), true)
 		return nil
 	}
@@ -85,24 +86,24 @@ func (d *Driver) answerBackground(call schemas.CallKey, session string) {
 	d.answer(call, subagentResult(session, text, nil), false)
 }
 
-// subagentResult is the result of a call that has begun a session.
+// subagentResult returns the result of a call that has begun a session.
 func subagentResult(session, text string, r *schemas.SubagentResult) schemas.ToolResult {
 	details := map[string]any{"sessionId": session}
 	if r != nil {
 		details["reason"], details["usage"] = r.Reason, r.Usage
 	}
 	result := schemas.TextResult(text)
-	result.Details, _ = schemas.Marshal(details) // texts and numbers always encode
+	result.Details, _ = schemas.Marshal(details) // strings and numbers always encode
 	return result
 }
 
-// awaits reports whether a result answers a call that waits for it. The caller holds the lock.
+// awaits reports whether a sub-agent's result is the result of a call that has none. The caller holds the lock.
 func (d *Driver) awaits(r *schemas.SubagentResult) bool {
 	call := d.state.Call(r.Call)
 	return d.state.Answers(r) && call != nil && call.End == nil && !d.state.Child(r.Call).Start.Background
 }
 
-// answerOf is a child's result as that of its call. The caller holds the lock.
+// answerOf converts a sub-agent's result to that of its call. The caller holds the lock.
 func (d *Driver) answerOf(r *schemas.SubagentResult) *schemas.ToolResponse {
 	took := d.o.Clock.Now().Sub(d.state.Child(r.Call).StartedAt)
 	return &schemas.ToolResponse{
@@ -111,7 +112,7 @@ func (d *Driver) answerOf(r *schemas.SubagentResult) *schemas.ToolResponse {
 	}
 }
 
-// endSubagent takes in the result of a child whose call has been answered for it while the result waited.
+// endSubagent puts into the log the result of a sub-agent whose call ended while the result waited.
 func (d *Driver) endSubagent(ctx context.Context, a arrival) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,10 +120,10 @@ func (d *Driver) endSubagent(ctx context.Context, a arrival) error {
 	return err
 }
 
-// abortSubagent tells a child to stop.
+// abortSubagent stores an abort in the inbox of a sub-agent.
 func (d *Driver) abortSubagent(ctx context.Context, step loop.AbortSubagent) error {
 	var err error
-	if d.o.Outbox != nil { // or the log was taken out of its deployment
+	if d.o.Outbox != nil { // nil if the log was moved to a process without a bus
 		err = d.store(ctx, schemas.Command{
 			ID: step.Link.AbortID(), Session: step.Session, Data: &schemas.SubagentAbort{Parent: step.Link},
 		})
@@ -131,17 +132,17 @@ func (d *Driver) abortSubagent(ctx context.Context, step loop.AbortSubagent) err
 		return fmt.Errorf("session %s: abort its sub-agent %s: %w", d.session, step.Session, err)
 	}
 	d.View(func(s *loop.State) {
-		if c := s.Child(step.Link.Call); c != nil && c.Abort == loop.AbortOwed { // it may have ended meanwhile
+		if c := s.Child(step.Link.Call); c != nil && c.Abort == loop.AbortOwed { // its result may have arrived
 			_, err = d.append(ctx, step.Then, "")
 		}
 	})
 	return err
 }
 
-// textNoOutbox is why the result of a sub-agent goes nowhere that has been taken out of its deployment.
+// textNoOutbox is why a result cannot be sent after the log was moved to a process without a bus.
 const textNoOutbox = "this process reaches no other sessions"
 
-// report tells the parent what has become of this session's run.
+// report sends the result of this session's run to its parent.
 func (d *Driver) report(ctx context.Context, step loop.Report) error {
 	if d.o.Outbox == nil {
 		step.Then.Undelivered = textNoOutbox
@@ -154,7 +155,7 @@ func (d *Driver) report(ctx context.Context, step loop.Report) error {
 	return d.emit(ctx, step.Then, "")
 }
 
-// store has a command stored in the inbox of another session, once everything that it goes back to is stored.
+// store stores a command in the inbox of another session, once everything that led to it is stored here.
 func (d *Driver) store(ctx context.Context, c schemas.Command) error {
 	if err := d.Flush(ctx); err != nil {
 		return err

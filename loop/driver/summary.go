@@ -9,23 +9,22 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// startCompaction begins a compaction with the configuration that counts now: the run's, or between runs that of the
-// next one.
+// startCompaction starts a compaction with the run's configuration, or between runs with that of the next run.
 func (d *Driver) startCompaction(ctx context.Context, step loop.StartCompaction) error {
 	config, err := d.summaryConfig(ctx)
 	if err != nil {
 		return err
 	}
 	d.View(func(s *loop.State) {
-		if loop.Next(s) == loop.Step(step) { // a command may have come meanwhile
+		if loop.Next(s) == loop.Step(step) { // no command has changed that
 			_, err = d.append(ctx, s.CompactionStart(step, config), step.CommandID)
 		}
 	})
 	return err
 }
 
-// summaryConfig is the configuration that summaries are made by. Where that of the next run cannot be had it is that of
-// the run before.
+// summaryConfig returns the configuration for summaries: the run's, or between runs that of the next run. If that
+// cannot be resolved it is that of the last run.
 func (d *Driver) summaryConfig(ctx context.Context) (config schemas.RunConfig, err error) {
 	var set loop.Settings
 	running := false
@@ -44,7 +43,7 @@ func (d *Driver) summaryConfig(ctx context.Context) (config schemas.RunConfig, e
 	return next, nil
 }
 
-// summarySignal is the signal of work on a summary, which ends with the work where no run is under way.
+// summarySignal returns the abort signal for work on a summary. end releases the signal if no run is under way.
 func (d *Driver) summarySignal(ctx context.Context) (signal context.Context, end func()) {
 	signal, end = d.runSignal(ctx), func() {}
 	d.View(func(s *loop.State) {
@@ -55,7 +54,7 @@ func (d *Driver) summarySignal(ctx context.Context) (signal context.Context, end
 	return signal, end
 }
 
-// summarize asks a model for a summary and stores what comes of it.
+// summarize requests a summary from a model and appends the outcome.
 func (d *Driver) summarize(ctx context.Context, step loop.Summarize) error {
 	if over, err := d.waitUntil(ctx, step.NotBefore); !over || err != nil {
 		return err
@@ -78,14 +77,13 @@ func (d *Driver) summarize(ctx context.Context, step loop.Summarize) error {
 	started := d.o.Clock.Now()
 	reply, code := d.askForSummary(ctx, signal, request)
 	if ctx.Err() != nil {
-		return ctx.Err() // the process goes down: whoever resumes asks again
+		return ctx.Err() // the driver stops: the next one requests the summary again
 	}
 	d.countForProfile(ctx, fmt.Sprintf("s%d", seq), reply)
 	took := d.o.Clock.Now().Sub(started).Milliseconds()
 	var err error
 	d.View(func(s *loop.State) {
-		retryable := code.Retryable() || code == "" && d.o.Retryable != nil && d.o.Retryable(reply)
-		end := s.SummaryEnd(reply, retryable && reply.StopReason == schemas.StopError)
+		end := s.SummaryEnd(reply, reply.StopReason == schemas.StopError && d.retryable(code, reply))
 		if end == nil {
 			return
 		}
@@ -97,7 +95,7 @@ func (d *Driver) summarize(ctx context.Context, step loop.Summarize) error {
 	return err
 }
 
-// askForSummary returns the model's reply; what goes wrong is a failed one.
+// askForSummary returns the model's reply; a failure of any kind is a failed reply.
 func (d *Driver) askForSummary(ctx, signal context.Context, r loop.SummaryRequest) (*schemas.AssistantMessage,
 	schemas.FailureCode) {
 	model := r.Ask.Model
@@ -141,18 +139,17 @@ func (d *Driver) askForSummary(ctx, signal context.Context, r loop.SummaryReques
 	return schemas.ValidReply(final), c.failure
 }
 
-// summaryModelRequest is what the model is asked: one message, no tools.
+// summaryModelRequest returns the request to the model: one message, no tools.
 func (d *Driver) summaryModelRequest(signal context.Context, r loop.SummaryRequest) (schemas.ModelRequest, error) {
 	req := schemas.ModelRequest{
 		Model: r.Ask.Model, SystemPrompt: r.SystemPrompt, ThinkingLevel: r.ThinkingLevel, MaxTokens: r.MaxTokens,
 		Messages:  schemas.Messages{r.Message(d.o.Clock.Now().UnixMilli())},
-		SessionID: d.session, APIKey: d.o.APIKey, Attempt: r.Attempt,
+		SessionID: d.session, Attempt: r.Attempt,
 	}
 	return req, d.apiKey(signal, &req)
 }
 
-// askBeforeCompact asks the services of session_before_compact, once; where it has asked, the step is to be chosen
-// again.
+// askBeforeCompact asks the services of session_before_compact, once. If it has asked, the step has to be chosen again.
 func (d *Driver) askBeforeCompact(ctx context.Context) (asked bool, err error) {
 	var hook schemas.HookName
 	var req schemas.HookRequest
@@ -160,7 +157,7 @@ func (d *Driver) askBeforeCompact(ctx context.Context) (asked bool, err error) {
 	if hook == "" {
 		return false, nil
 	}
-	return d.askBeside(ctx, hook, &req, func(a schemas.HookAnswer, decision *schemas.HookDecision) (bool, error) {
+	return d.askAnyTime(ctx, hook, &req, func(a schemas.HookAnswer, decision *schemas.HookDecision) (bool, error) {
 		switch {
 		case a.Cancel:
 			decision.Block, decision.Compaction = true, nil

@@ -17,7 +17,7 @@ import (
 
 const textTooLong = "prompt is too long"
 
-// overflowing is a model that every context with a user's message which begins with "long" is too long for.
+// overflowing is a model for which every context with a user message that begins with "long" is too long.
 type overflowing struct{}
 
 func (overflowing) Stream(_ context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
@@ -37,7 +37,7 @@ func (overflowing) Stream(_ context.Context, req schemas.ModelRequest) iter.Seq2
 // isSummary reports whether a request is for a summary.
 func isSummary(req schemas.ModelRequest) bool { return strings.Contains(req.SystemPrompt, "summaries") }
 
-// summing is a host whose contexts are summed up when somebody asks, by this function; all else is answered at once.
+// summing is a host that summarizes contexts on request, by this function; everything else gets a reply at once.
 func summing(t *testing.T, summary looptest.ModelFunc, change ...func(*host.Options)) *looptest.Rig {
 	t.Helper()
 	r := looptest.New(t, sums(summary), append([]func(*host.Options){onDemand}, change...)...)
@@ -56,12 +56,12 @@ func sums(summary looptest.ModelFunc) looptest.ModelFunc {
 	}
 }
 
-// onDemand has contexts summed up when somebody asks.
+// onDemand allows compactions on request only.
 func onDemand(o *host.Options) {
 	o.Defaults.Compaction = schemas.CompactionPolicy{ReserveTokens: 100, KeepRecentTokens: 1}
 }
 
-// dataOf are the events of a type, as data.
+// dataOf returns the events of a type, as JSON.
 func dataOf[T schemas.EventData](r *looptest.Rig) (all []T) {
 	for _, e := range r.Events() {
 		if d, ok := e.Data.(T); ok {
@@ -71,7 +71,7 @@ func dataOf[T schemas.EventData](r *looptest.Rig) (all []T) {
 	return all
 }
 
-// refusals are the reasons for which commands were refused, with their codes.
+// refusals returns the codes and reasons of rejected commands.
 func refusals(r *looptest.Rig) (all []string) {
 	for _, d := range dataOf[*schemas.CommandRejected](r) {
 		all = append(all, d.CommandID+" "+string(d.Code)+": "+d.Reason)
@@ -90,7 +90,7 @@ func folded(r *looptest.Rig) *loop.State {
 	return s
 }
 
-// first is the id of the first reply.
+// first returns the id of the first reply.
 func first(r *looptest.Rig) string {
 	for _, e := range folded(r).Messages {
 		if e.Message.MessageRole() == schemas.RoleAssistant {
@@ -100,13 +100,13 @@ func first(r *looptest.Rig) string {
 	return ""
 }
 
-// toFirst goes back to the first reply, and has what is left behind summed up.
+// toFirst navigates to the first reply and has the branch that is left summarized.
 func toFirst(r *looptest.Rig) *schemas.Navigate {
 	return &schemas.Navigate{TargetID: first(r), Summarize: true}
 }
 
-// A summary that is being made is given up with an abort: of a compaction and of a branch, while the model works and
-// while it is not yet to be asked again. What comes next is not aborted with it.
+// An abort gives up a summary, of a compaction and of a branch, while the model works and while the driver waits to
+// retry. It does not abort what comes next.
 func TestASummaryIsAborted(t *testing.T) {
 	t.Parallel()
 	commands := map[string]func(r *looptest.Rig) schemas.CommandData{
@@ -158,7 +158,7 @@ func TestASummaryIsAborted(t *testing.T) {
 	}
 }
 
-// An abort does not wait for a service that is asked before a summary, and what comes next is not aborted with it.
+// An abort does not wait for a service that is asked before a summary, and does not abort what comes next.
 func TestAnAbortDoesNotWaitForAServiceOfASummary(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -191,8 +191,8 @@ func TestAnAbortDoesNotWaitForAServiceOfASummary(t *testing.T) {
 	}
 }
 
-// A summary that fails is asked for again as often as the policy says, and reported then: of a compaction that was
-// asked for, of one that was due, and of a branch, whose leaf stays where it is.
+// A failed summary is retried as often as the policy allows and then reported: of a requested compaction, of one that
+// was due, and of a branch, whose leaf does not move.
 func TestAFailedSummaryIsReported(t *testing.T) {
 	t.Parallel()
 	fail := func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
@@ -252,7 +252,7 @@ func TestAFailedSummaryIsReported(t *testing.T) {
 	})
 }
 
-// A budget that is used up, the session's own or that of its profile, refuses a summary, and says so.
+// A budget that is used up, the session's or the profile's, refuses a summary with a reason.
 func TestABudgetRefusesASummary(t *testing.T) {
 	t.Parallel()
 	never := func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
@@ -285,8 +285,8 @@ func TestABudgetRefusesASummary(t *testing.T) {
 	}
 }
 
-// A context that is too long again after a compaction ends the run, with one attempt and its exact text, also where the
-// process that made the attempt is gone.
+// A context that is too long again after a compaction ends the run, after one attempt and with its exact text, also if
+// another process made the attempt.
 func TestASecondOverflowIsReported(t *testing.T) {
 	t.Parallel()
 	const want = "Context overflow recovery failed after one compact-and-retry attempt. " +

@@ -14,7 +14,7 @@ import (
 
 const textProfileSpent = "No model was called: the budget of the profile is used up"
 
-// spentBudget is a host whose profile has nothing left once its counters are full; they let every usage pass.
+// spentBudget is a host whose profile has nothing left once its counters are full; they accept any usage.
 func spentBudget(c *counters) func(*host.Options) {
 	close(c.free)
 	c.adding = make(chan struct{}, 1000)
@@ -28,9 +28,9 @@ func (c *counters) exhaust() {
 	c.used = 1000
 }
 
-// A profile without budget pays for no summary: no model is asked, and whoever asked for it is told; so is the log. The
+// A profile whose budget is used up gets no summary: no model is called, and the log has the reason for the sender. The
 // context stays as it is, and a branch is left where it was.
-func TestAProfileWithoutBudgetPaysForNoSummary(t *testing.T) {
+func TestSpentProfileBudgetRefusesSummaries(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string]func(r *looptest.Rig) schemas.CommandData{
 		"compact":  func(*looptest.Rig) schemas.CommandData { return new(schemas.Compact) },
@@ -75,9 +75,9 @@ func TestAProfileWithoutBudgetPaysForNoSummary(t *testing.T) {
 	}
 }
 
-// Where a context should be summed up and the profile pays for nothing any more, the run ends with the budget as its
-// reason, and the compaction that follows says so: no model is asked.
-func TestAThresholdOverTheProfilesBudget(t *testing.T) {
+// If a compaction is due and the profile's budget is used up, the run ends for its budget, and the compaction that
+// follows has that reason: no model is called.
+func TestSpentProfileBudgetRefusesAThresholdCompaction(t *testing.T) {
 	t.Parallel()
 	c, asked := newCounters(), 0
 	r := looptest.New(t, sums(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {

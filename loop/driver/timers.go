@@ -9,12 +9,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// timerTimeout bounds the request that sets a timer which is waited for.
+// timerTimeout bounds a request that sets a timer the driver waits for.
 const timerTimeout = 5 * time.Second
 
-// A run's wall clock is a message in the session's own inbox, so it survives every process. Setting and cancelling it
-// is done in the background of the run, which waits for neither: a timer that could not be set is logged, because the
-// run is worth more than its limit; one that fires late is recognised by its run.
+// A run's time limit is a timer message to the session's own inbox, so it survives every process. The driver sets and
+// cancels the timer in the background: a timer that cannot be set is logged, because the run matters more than its
+// limit, and a timer that fires late names its run and is ignored.
 
 // armDeadline sets the timer of the run under way, if it has a limit.
 func (d *Driver) armDeadline() {
@@ -22,9 +22,9 @@ func (d *Driver) armDeadline() {
 		if d.o.Timers == nil || s.Run == nil || s.Config.Limits.RunTimeoutMs <= 0 {
 			return
 		}
-		at := s.Run.StartedAt.Add(time.Duration(s.Config.Limits.RunTimeoutMs) * time.Millisecond)
+		at := s.Run.StartedAt.Add(schemas.Milliseconds(s.Config.Limits.RunTimeoutMs))
 		timer := schemas.Timer{Name: schemas.TimerRunDeadline, RunID: s.Run.ID}
-		d.after(&d.deadline, "run deadline", func(ctx context.Context) {
+		d.inBackground(&d.deadline, "run deadline", func(ctx context.Context) {
 			if err := d.o.Timers.Schedule(ctx, d.session, at, timer); err != nil {
 				d.o.Logger.Warn("run deadline not set", "session", d.session, "run", timer.RunID, "err", err)
 			}
@@ -32,20 +32,20 @@ func (d *Driver) armDeadline() {
 	})
 }
 
-// disarmDeadline cancels the timer. The caller holds the lock.
+// disarmDeadline cancels the deadline timer. The caller holds the lock.
 func (d *Driver) disarmDeadline() {
 	if d.deadline.Last() == nil {
 		return
 	}
-	d.after(&d.deadline, "run deadline", func(ctx context.Context) {
+	d.inBackground(&d.deadline, "run deadline", func(ctx context.Context) {
 		if err := d.o.Timers.Cancel(ctx, d.session, schemas.TimerRunDeadline); err != nil {
 			d.o.Logger.Debug("run deadline not cancelled", "session", d.session, "err", err)
 		}
 	})
 }
 
-// setApprovalTimer has time deny the call. A process that loads the session sets it again: the one before may have
-// died first.
+// setApprovalTimer sets the timer that denies the call when nobody has answered. Every process that loads the session
+// sets it again, because the one before may have died before it did.
 func (d *Driver) setApprovalTimer(ctx context.Context, call loop.Call) error {
 	until := call.Approval.Until()
 	if until.IsZero() || d.o.Timers == nil {
@@ -54,17 +54,17 @@ func (d *Driver) setApprovalTimer(ctx context.Context, call loop.Call) error {
 	timer := schemas.Timer{Name: schemas.TimerApproval + "_" + string(call.Key), Call: string(call.Key)}
 	if err := d.schedule(ctx, until, &timer); err != nil {
 		return fmt.Errorf("limit the wait for approval of call %s of session %s to %s: %w", call.Key, d.session,
-			time.Duration(call.Approval.TimeoutMs)*time.Millisecond, err)
+			schemas.Milliseconds(call.Approval.TimeoutMs), err)
 	}
 	return nil
 }
 
-// maxAwake is the longest wait that a session stays awake for. For a longer one it rests, and a timer in its own inbox
-// wakes it, here or elsewhere; a timer may be late by half a second, so short waits are not its business.
+// maxAwake is the longest wait for which a session stays awake. For a longer one it rests, and a timer in its inbox
+// wakes it in this or another process. A timer may be half a second late, too much for short waits.
 const maxAwake = time.Second
 
-// retry waits until the model may be asked again, and begins the turn. It returns before that when something arrives,
-// and when a timer has been set that will wake the session: [Driver.mayRest] then lets it rest.
+// retry waits until the model may be called again and then starts the turn. It returns early when something arrives,
+// and when it has set a timer that wakes the session: [Driver.mayRest] then lets it rest.
 func (d *Driver) retry(ctx context.Context, step loop.Retry) error {
 	if over, err := d.waitUntil(ctx, step.NotBefore); !over || err != nil {
 		return err
@@ -72,8 +72,8 @@ func (d *Driver) retry(ctx context.Context, step loop.Retry) error {
 	return d.emit(ctx, step.Then, "")
 }
 
-// waitUntil waits for a moment; due says that it has come. It returns before that when something arrives, and when a
-// timer has been set that will wake the session.
+// waitUntil waits until a time and reports whether it has come. It returns early when something arrives, and when it
+// has set a timer that wakes the session.
 func (d *Driver) waitUntil(ctx context.Context, at time.Time) (due bool, err error) {
 	wait := at.Sub(d.o.Clock.Now())
 	if wait <= 0 {
@@ -88,8 +88,8 @@ func (d *Driver) waitUntil(ctx context.Context, at time.Time) (due bool, err err
 	return false, d.wait(ctx, over)
 }
 
-// setRetryTimer reports whether the timer is set. Without it the session stays awake: what it waits with then is its
-// unacknowledged message.
+// setRetryTimer reports whether the timer is set. If not the session stays awake, and its unacknowledged message is
+// what wakes it elsewhere should this process die.
 func (d *Driver) setRetryTimer(ctx context.Context, at time.Time) bool {
 	timer := schemas.Timer{Name: schemas.TimerRetry}
 	if err := d.schedule(ctx, at, &timer); err != nil {
@@ -100,7 +100,7 @@ func (d *Driver) setRetryTimer(ctx context.Context, at time.Time) bool {
 	return true
 }
 
-// schedule sets a timer of the run under way, if one is, and waits until it is set.
+// schedule sets a timer, for the run under way if there is one, and waits until it is set.
 func (d *Driver) schedule(ctx context.Context, at time.Time, timer *schemas.Timer) error {
 	d.View(func(s *loop.State) {
 		if s.Run != nil {
@@ -112,7 +112,7 @@ func (d *Driver) schedule(ctx context.Context, at time.Time, timer *schemas.Time
 	return d.outside("timer", func() error { return d.o.Timers.Schedule(ctx, d.session, at, *timer) })
 }
 
-// mayRest reports whether a timer is set that ends the wait until a moment. The caller holds the lock.
+// mayRest reports whether a timer is set that ends the wait until the given time. The caller holds the lock.
 func (d *Driver) mayRest(at time.Time) bool {
 	return d.wakesAt.Equal(at) && at.After(d.o.Clock.Now())
 }

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -8,19 +9,19 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Tracer begins spans. The W3C traceparent of a span travels in the events, so that a trace goes on in other processes.
-// A Tracer may be called concurrently.
+// Tracer starts spans. Events carry the W3C traceparent of their span, so that other processes continue the trace. A
+// Tracer may be called concurrently.
 type Tracer interface {
 	Start(ctx context.Context, s SpanStart) Span
 }
 
-// Span is something that takes time. End is called once.
+// Span is a started span. End is called once.
 type Span interface {
 	TraceParent() string
 	End(e SpanEnd)
 }
 
-// SpanKind is what takes the time of a span.
+// SpanKind is the kind of a span.
 type SpanKind string
 
 // The kinds of spans. A run has turns; a turn has model calls and tool calls.
@@ -31,8 +32,8 @@ const (
 	SpanToolCall  SpanKind = "tool call"
 )
 
-// SpanStart says what begins. Parent is a W3C traceparent or empty. Profile is the one that the session follows, if
-// any. Model is of a model call; Tool and ToolCallID are of a tool call, and what the model has said.
+// SpanStart describes a span that starts. Parent is a W3C traceparent or empty. Profile is the session's profile, if
+// any. Model is set for a model call; Tool and ToolCallID, both as the model wrote them, are set for a tool call.
 type SpanStart struct {
 	Kind             SpanKind
 	Parent           string
@@ -41,37 +42,39 @@ type SpanStart struct {
 	Tool, ToolCallID string
 }
 
-// SpanEnd says how it ended. Failure is a code, never a text that may quote content; empty is success. Reply is of a
-// model call, nil where there is none, and not to be changed. Usage is that of a run.
+// SpanEnd describes how a span ended. Failure is a code, never a text that may quote content; empty means success.
+// Reply is set for a model call that has one, and must not be changed. Usage is set for a run.
 type SpanEnd struct {
 	Failure string
 	Reply   *schemas.AssistantMessage
 	Usage   schemas.Usage
 }
 
-// The failures of spans besides failure codes of models and termination reasons of runs.
+// Values of SpanEnd.Failure besides the failure codes of models and the termination reasons of runs.
 const (
 	spanError   = "error"   // an error without a code
-	spanAborted = "aborted" // the run was to end
-	spanLeft    = "left"    // another process may go on with it
+	spanAborted = "aborted" // the run was aborted
+	spanLeft    = "left"    // the driver stopped; another process may continue
 )
 
 type noTracer struct{}
 
 func (noTracer) Start(_ context.Context, s SpanStart) Span { return noSpan(s.Parent) }
 
-// noSpan passes its parent on.
+// noSpan is a span that only passes on its parent.
 type noSpan string
 
 func (s noSpan) TraceParent() string { return string(s) }
 func (noSpan) End(SpanEnd)           {}
 
-// spans are those a driver has open; the driver's lock guards them.
+// spans are the open spans of a driver. The driver's lock guards them.
 type spans struct {
 	run, turn Span
 }
 
-// startRunSpan begins the span of a run. The caller holds the lock.
+var noSpans = spans{run: noSpan(""), turn: noSpan("")}
+
+// startRunSpan starts the span of a run. The caller holds the lock.
 func (d *Driver) startRunSpan(ctx context.Context, inputs []loop.Input, profile string) {
 	start := SpanStart{Kind: SpanRun, Session: d.session, Profile: profile}
 	if len(inputs) > 0 {
@@ -80,7 +83,7 @@ func (d *Driver) startRunSpan(ctx context.Context, inputs []loop.Input, profile 
 	d.spans.run = d.o.Tracer.Start(ctx, start)
 }
 
-// endRun ends what is open. end is nil if the run goes on elsewhere.
+// endRun ends the open spans. end is nil if another process may continue the run.
 func (s *spans) endRun(end *schemas.AgentEnd) {
 	how := SpanEnd{Failure: spanLeft}
 	if end != nil {
@@ -89,13 +92,9 @@ func (s *spans) endRun(end *schemas.AgentEnd) {
 			how.Failure = string(end.TerminationReason)
 		}
 	}
-	if s.turn != nil {
-		s.turn.End(SpanEnd{Failure: how.Failure})
-	}
-	if s.run != nil {
-		s.run.End(how)
-	}
-	s.run, s.turn = nil, nil
+	s.turn.End(SpanEnd{Failure: how.Failure})
+	s.run.End(how)
+	*s = noSpans
 }
 
 func (d *Driver) startModelSpan(ctx context.Context, m schemas.ModelRef) Span {
@@ -104,7 +103,7 @@ func (d *Driver) startModelSpan(ctx context.Context, m schemas.ModelRef) Span {
 	return d.o.Tracer.Start(ctx, start)
 }
 
-// spanEnd says how a model call has ended that returned err.
+// spanEnd returns how a model call that returned err ended.
 func (c *modelCall) spanEnd(err error) SpanEnd {
 	end := SpanEnd{Reply: c.final}
 	var lost *LostError
@@ -121,7 +120,7 @@ func (c *modelCall) spanEnd(err error) SpanEnd {
 	return end
 }
 
-// startToolSpan begins the span of a call that is about to be dispatched.
+// startToolSpan starts the span of a call that is about to be dispatched.
 func (d *Driver) startToolSpan(ctx context.Context, req schemas.ToolRequest) Span {
 	start := SpanStart{Kind: SpanToolCall, Parent: req.TraceParent, Session: d.session, Tool: req.ToolName,
 		ToolCallID: req.ToolCallID}
@@ -129,46 +128,31 @@ func (d *Driver) startToolSpan(ctx context.Context, req schemas.ToolRequest) Spa
 	return d.o.Tracer.Start(ctx, start)
 }
 
-// end ends the span of a call, if it has one.
-func (f *flight) end(failure string) {
+// end ends the span of a call, if the call was dispatched. The caller then forgets the call.
+func (f *begunCall) end(failure string) {
 	if f != nil && f.span != nil {
 		f.span.End(SpanEnd{Failure: failure})
-		f.span = nil
 	}
 }
 
-func (s *spans) parent() string {
-	switch {
-	case s.turn != nil:
-		return s.turn.TraceParent()
-	case s.run != nil:
-		return s.run.TraceParent()
-	}
-	return ""
-}
-
-// turnEvent begins and ends the turn's span with its events. The caller holds the lock.
+// turnEvent starts and ends the span of a turn with its events. The caller holds the lock.
 func (d *Driver) turnEvent(ctx context.Context, data schemas.EventData) {
 	switch data.(type) {
 	case *schemas.TurnStart:
 		d.spans.turn = d.o.Tracer.Start(ctx, SpanStart{Kind: SpanTurn, Parent: d.traceParent(), Session: d.session,
 			Profile: d.state.Config.Profile})
 	case *schemas.TurnEnd:
-		if d.spans.turn != nil {
-			d.spans.turn.End(SpanEnd{})
-			d.spans.turn = nil
-		}
+		d.spans.turn.End(SpanEnd{})
+		d.spans.turn = noSpans.turn
 	}
 }
 
-// traceParent is the context of what happens now; after a change of process that of the run, from the log. The caller
-// holds the lock.
+// traceParent returns the traceparent for what happens now: that of the open span, or, in a process that has not
+// started the run, that of the run in the log. The caller holds the lock.
 func (d *Driver) traceParent() string {
-	if p := d.spans.parent(); p != "" {
-		return p
+	p := cmp.Or(d.spans.turn.TraceParent(), d.spans.run.TraceParent())
+	if p == "" && d.state.Run != nil {
+		p = d.state.Run.TraceParent
 	}
-	if r := d.state.Run; r != nil {
-		return r.TraceParent
-	}
-	return ""
+	return p
 }

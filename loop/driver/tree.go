@@ -10,17 +10,17 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// textNowhere is why an agent whose log cannot be read goes nowhere.
-const textNowhere = "This agent cannot go to an entry: it has no log to read it from"
+// textNoPath is why a navigation is rejected in a program that cannot read the log.
+const textNoPath = "This agent cannot go to an entry: it has no log to read it from"
 
-// navigate moves the leaf. The path is read from the log, which has everything up to here by then.
+// navigate moves the leaf of the session's tree. It reads the path from the log, after a flush.
 func (d *Driver) navigate(ctx context.Context, step loop.Navigate) error {
 	refuse := func(code schemas.RejectCode, reason string) error {
 		return d.emit(ctx, &schemas.CommandRejected{CommandID: step.CommandID, Kind: schemas.CommandNavigate, Code: code,
 			Reason: reason}, step.CommandID)
 	}
 	if d.o.Path == nil {
-		return refuse(schemas.RejectState, textNowhere)
+		return refuse(schemas.RejectState, textNoPath)
 	}
 	if err := d.Flush(ctx); err != nil {
 		return err
@@ -40,14 +40,15 @@ func (d *Driver) navigate(ctx context.Context, step loop.Navigate) error {
 		return err
 	}
 	d.View(func(s *loop.State) {
-		if loop.Next(s) == loop.Step(step) { // a command may have come meanwhile
+		if loop.Next(s) == loop.Step(step) { // no command has changed that
 			_, err = d.append(ctx, s.Moved(path, loop.Asking(config)), step.CommandID)
 		}
 	})
 	return err
 }
 
-// askBeforeTree asks the services of session_before_tree about the navigation under way, once.
+// askBeforeTree asks the services of session_before_tree about the navigation under way, once. If it has asked, the
+// step has to be chosen again.
 func (d *Driver) askBeforeTree(ctx context.Context, path *loop.Path) (asked bool, err error) {
 	var req schemas.HookRequest
 	decided := true
@@ -79,12 +80,12 @@ func (d *Driver) askBeforeTree(ctx context.Context, path *loop.Path) (asked bool
 		}
 		return changed, nil
 	}
-	return d.askBeside(ctx, schemas.HookSessionBeforeTree, &req, use)
+	return d.askAnyTime(ctx, schemas.HookSessionBeforeTree, &req, use)
 }
 
-// Copy puts a copy into a session that has not begun, unless the log knows the command. The services of
-// session_before_fork are asked first where the copy is one from an entry: what they decide is stored with it, or with
-// the refusal of the command.
+// Copy puts a copy of another session into this one, if it has not begun and the log does not know the command. If the
+// copy is from an entry, Copy first asks the services of session_before_fork; the decision is stored together with the
+// copy, or with the rejection of the command.
 func (d *Driver) Copy(
 	ctx context.Context, c schemas.Command, b *schemas.Branch, copied *schemas.SessionBranched,
 ) error {
@@ -124,12 +125,12 @@ func (d *Driver) copyDue(command string) bool {
 	return d.broken == nil && d.state.Branchable() && !d.state.Known.Has(command)
 }
 
-// askFork asks the services of session_before_fork about a copy from an entry; nil where there are none.
+// askFork asks the services of session_before_fork about a copy from an entry. It returns nil if there are none.
 func (d *Driver) askFork(ctx context.Context, c schemas.Command, b *schemas.Branch) (*schemas.HookDecision, error) {
 	if b.EntryID == "" {
 		return nil, nil
 	}
-	q := d.inquiryBeside(ctx, schemas.HookSessionBeforeFork)
+	q := d.inquiryAnyTime(ctx, schemas.HookSessionBeforeFork)
 	if q == nil {
 		return nil, nil
 	}
@@ -146,12 +147,12 @@ func (d *Driver) askFork(ctx context.Context, c schemas.Command, b *schemas.Bran
 	return decision, err
 }
 
-// askBeside asks the services of a hook about what may be done outside of a run too. Where it has asked, the decision
-// is in the log and the step is to be chosen again.
-func (d *Driver) askBeside(ctx context.Context, hook schemas.HookName, req *schemas.HookRequest,
+// askAnyTime asks the services of a hook that may also be due outside a run. If it has asked, the decision is in the
+// log and the step has to be chosen again.
+func (d *Driver) askAnyTime(ctx context.Context, hook schemas.HookName, req *schemas.HookRequest,
 	use func(a schemas.HookAnswer, decision *schemas.HookDecision) (decided bool, err error),
 ) (asked bool, err error) {
-	q := d.inquiryBeside(ctx, hook)
+	q := d.inquiryAnyTime(ctx, hook)
 	if q == nil {
 		return false, nil
 	}
@@ -161,9 +162,9 @@ func (d *Driver) askBeside(ctx context.Context, hook schemas.HookName, req *sche
 	return true, q.decide(ctx, signal, req, decision, func(a schemas.HookAnswer) (bool, error) { return use(a, decision) })
 }
 
-// inquiryBeside is the inquiry of a hook that is asked at outside of a run too: then it is those of the session's
-// profile who are asked.
-func (d *Driver) inquiryBeside(ctx context.Context, hook schemas.HookName) *inquiry {
+// inquiryAnyTime returns the inquiry of a hook that may also be due outside a run, where the services are those of the
+// session's profile.
+func (d *Driver) inquiryAnyTime(ctx context.Context, hook schemas.HookName) *inquiry {
 	var refs []schemas.HookRef
 	var set loop.Settings
 	running := false

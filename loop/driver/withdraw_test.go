@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// withdrawing is a queue that calls can be withdrawn from. It reads the log when one is.
+// withdrawing is a queue whose calls can be withdrawn. It reads the log when one is.
 type withdrawing struct {
 	*looptest.Queue
 	rig       *looptest.Rig
@@ -25,8 +25,8 @@ func (q *withdrawing) Withdraw(_ context.Context, _ string, call schemas.CallKey
 	return nil
 }
 
-// TestAnAbortedCallThatDoesNotAnswerIsWithdrawn also holds the order: once the log has answered, nobody may be left who
-// could begin the call.
+// TestAnAbortedCallThatDoesNotAnswerIsWithdrawn also tests the order: when the log has answered the call, no worker may
+// still be able to begin it.
 func TestAnAbortedCallThatDoesNotAnswerIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, nil)

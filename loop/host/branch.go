@@ -10,8 +10,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// branch makes the command's session a copy of another one. What is copied is stored first, and then the command:
-// a runner that finds only the former sees that nothing is left to do.
+// branch makes the command's session a copy of another one. The copy is stored before the command, so a runner that
+// finds the copy without the command only has to add the command.
 func (h *Host) branch(ctx context.Context, c schemas.Command, b *schemas.Branch) error {
 	var copied *schemas.SessionBranched
 	if b.Session != c.Session {
@@ -24,7 +24,7 @@ func (h *Host) branch(ctx context.Context, c schemas.Command, b *schemas.Branch)
 			return err
 		}
 	}
-	return h.with(ctx, c.Session, alone, func(d *driver.Driver) error {
+	return h.with(ctx, c.Session, nil, func(d *driver.Driver) error {
 		if copied != nil {
 			if err := d.Copy(ctx, c, b, copied); err != nil {
 				return err
@@ -34,7 +34,7 @@ func (h *Host) branch(ctx context.Context, c schemas.Command, b *schemas.Branch)
 	})
 }
 
-// copyOf reads the other session; nil where there is nothing to copy.
+// copyOf reads the copy from the other session's log. It returns nil if there is nothing to copy.
 func (h *Host) copyOf(ctx context.Context, b *schemas.Branch) (*schemas.SessionBranched, error) {
 	log, err := h.o.Open(ctx, b.Session)
 	if err != nil {
@@ -54,8 +54,8 @@ func (h *Host) copyOf(ctx context.Context, b *schemas.Branch) (*schemas.SessionB
 	return state.Branched(), nil
 }
 
-// read folds a log up to the event with that sequence, 0 for all of it, from its snapshot where that helps; saved is
-// the sequence of that snapshot.
+// read folds a log up to the event with sequence upTo, 0 for all of it, starting from its snapshot if that is older;
+// saved is the sequence of that snapshot, 0 if none was used.
 func (h *Host) read(ctx context.Context, log SessionLog, session string, upTo uint64) (
 	state *loop.State, saved uint64, err error,
 ) {
@@ -75,7 +75,7 @@ func (h *Host) read(ctx context.Context, log SessionLog, session string, upTo ui
 	return state, saved, nil
 }
 
-// saved is the state of a snapshot that is no newer than the event with that sequence, 0 for any, or an empty one.
+// saved returns the state of the log's snapshot if that is not newer than sequence upTo (0: any), else an empty state.
 func (h *Host) saved(ctx context.Context, log SessionLog, session string, upTo uint64) *loop.State {
 	state := &loop.State{Session: session}
 	raw, seq, err := log.Snapshot(ctx, loop.FoldVersion)

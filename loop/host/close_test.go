@@ -13,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// slowTimers cancel a timer only when they are let go.
+// slowTimers cancel a timer only when the test releases them.
 type slowTimers struct{ cancelling, free chan struct{} }
 
 func (s *slowTimers) Schedule(context.Context, string, time.Time, schemas.Timer) error { return nil }
@@ -33,9 +33,8 @@ func withDeadline(s *slowTimers) func(o *host.Options) {
 	}
 }
 
-// TestCloseWaitsForWhatDriversHaveBegun closes a host whose only session has ended its run and is taking its timer
-// back.
-func TestCloseWaitsForWhatDriversHaveBegun(t *testing.T) {
+// TestCloseWaitsForBackgroundWork closes a host whose only session has ended its run and is cancelling its timer.
+func TestCloseWaitsForBackgroundWork(t *testing.T) {
 	timers := &slowTimers{make(chan struct{}), make(chan struct{})}
 	r := looptest.New(t, looptest.ToolThenDone(), withDeadline(timers))
 	r.Deliver("p1", looptest.Prompt("go"))
@@ -57,7 +56,7 @@ func TestCloseWaitsForWhatDriversHaveBegun(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForDeliveries closes a host that is asking its model: nothing more is taken in, and the run ends first.
+// TestCloseWaitsForDeliveries closes a host during a model call: it accepts nothing more, and the run ends first.
 func TestCloseWaitsForDeliveries(t *testing.T) {
 	t.Parallel()
 	m := looptest.NewBlockingModel()
@@ -85,8 +84,8 @@ func TestCloseWaitsForDeliveries(t *testing.T) {
 	r.WantEnd(schemas.EndNoToolCalls)
 }
 
-// TestCloseStopsWhatDoesNotEnd closes a host whose model says nothing.
-func TestCloseStopsWhatDoesNotEnd(t *testing.T) {
+// TestCloseStopsDriversAtItsDeadline closes a host whose model sends nothing.
+func TestCloseStopsDriversAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	m := looptest.NewBlockingModel()
 	r := looptest.New(t, looptest.ModelFunc(m.Answer))

@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// refuse says why a well-formed command cannot be carried out here, or nil.
+// refuse returns the rejection of a well-formed command that this host cannot carry out, or nil.
 func (h *Host) refuse(ctx context.Context, c schemas.Command) *schemas.CommandRejected {
 	r := &schemas.CommandRejected{CommandID: c.ID, Kind: c.Data.CommandKind()}
 	switch d := c.Data.(type) {
@@ -28,7 +28,7 @@ func (h *Host) refuse(ctx context.Context, c schemas.Command) *schemas.CommandRe
 	case *schemas.SetTools:
 		defs, err := h.o.Toolbox.Definitions(ctx)
 		if err != nil {
-			return nil // not known now; the next run will show it
+			return nil // unknown now: the next run reports it
 		}
 		for _, name := range d.Tools {
 			if !slices.ContainsFunc(defs, func(t schemas.ToolDefinition) bool { return t.Name == name }) {
@@ -49,7 +49,7 @@ func (h *Host) refuse(ctx context.Context, c schemas.Command) *schemas.CommandRe
 	return nil
 }
 
-// profile returns the profile of that name; that of no name says nothing.
+// profile returns the profile of that name, and an empty one for the empty name.
 func (h *Host) profile(ctx context.Context, name string) (schemas.Profile, error) {
 	if name == "" {
 		return schemas.Profile{}, nil
@@ -60,7 +60,7 @@ func (h *Host) profile(ctx context.Context, name string) (schemas.Profile, error
 	return h.o.Profiles.Profile(ctx, name)
 }
 
-// profileOf is the profile that a session follows.
+// profileOf returns the profile that a session follows.
 func (h *Host) profileOf(ctx context.Context, session string, set loop.Settings) (
 	name string, p schemas.Profile, err error,
 ) {
@@ -71,8 +71,8 @@ func (h *Host) profileOf(ctx context.Context, session string, set loop.Settings)
 	return name, p, err
 }
 
-// inputHooks names whom to ask about an input of the session. What cannot be known now is left alone: this hook lets
-// pass what is not answered.
+// inputHooks names the services to ask about an input of the session. If the profile cannot be read, only the runner's
+// own services are asked: an input that no service answers for passes.
 func (h *Host) inputHooks(ctx context.Context, session string, set loop.Settings) []schemas.HookRef {
 	_, p, err := h.profileOf(ctx, session, set)
 	if err != nil {
@@ -85,19 +85,21 @@ func hooks(config schemas.RunConfig, p schemas.Profile) []schemas.HookRef {
 	return slices.Concat(config.Hooks, p.Hooks)
 }
 
-// configure resolves what a run is driven with: the runner's defaults, the profile's choices over them, the session's
-// settings over these, and the tools there are. A profile that cannot be read ends the run: it may be what limits the
-// session.
+// configure returns the configuration of a run: the runner's defaults, overridden by the profile, overridden by the
+// session's settings, and the tools that are announced. A profile that cannot be read fails the run, because the
+// profile may be what limits the session.
 func (h *Host) configure(ctx context.Context, session string, set loop.Settings) (schemas.RunConfig, error) {
-	config := h.o.Defaults
-	name, p, err := h.profileOf(ctx, session, set)
+	config, p, err := h.settled(ctx, session, set)
 	if err != nil {
 		return config, err
 	}
-	config.Profile = name
-	follow(&config, p)
-	choose(&config, set)
 	config.ContextWindow = h.window(config)
+	if set.Channel != "" && h.o.CatchUp != nil {
+		if err := h.o.CatchUp(ctx); err != nil {
+			h.o.Logger.Warn("the newest tools of a channel may be missing", "session", session, "channel", set.Channel,
+				"err", err)
+		}
+	}
 	announced, err := h.o.Toolbox.Definitions(ctx)
 	if err != nil {
 		return config, fmt.Errorf("tools of session %s: %w", session, err)
@@ -105,12 +107,25 @@ func (h *Host) configure(ctx context.Context, session string, set loop.Settings)
 	if h.o.Pipeline == nil {
 		config.Tools = chosen(inWorkspace(announced, config.Workspace), set)
 	} else {
-		config.Tools, config.Layers = h.o.Pipeline(h.policy(config, p, set), announced)
+		config.Tools, config.Layers = h.o.Pipeline(h.toolPolicy(config, p, set), announced)
 	}
 	return config, h.showResources(ctx, session, &config, p)
 }
 
-// window is the smallest known context window of a run's models: what fits that one fits all of them.
+// settled returns the configuration that defaults, profile and settings amount to, without its tools, and the profile.
+func (h *Host) settled(ctx context.Context, session string, set loop.Settings) (
+	config schemas.RunConfig, p schemas.Profile, err error,
+) {
+	config = h.o.Defaults
+	config.Profile, p, err = h.profileOf(ctx, session, set)
+	if err == nil {
+		applyProfile(&config, p)
+		applySettings(&config, set)
+	}
+	return config, p, err
+}
+
+// window returns the smallest known context window of a run's models: what fits that one fits all of them.
 func (h *Host) window(config schemas.RunConfig) (least int64) {
 	if h.o.Window == nil {
 		return config.ContextWindow
@@ -123,8 +138,8 @@ func (h *Host) window(config schemas.RunConfig) (least int64) {
 	return least
 }
 
-// follow is what a profile chooses.
-func follow(config *schemas.RunConfig, p schemas.Profile) {
+// applyProfile overrides a configuration with what a profile sets.
+func applyProfile(config *schemas.RunConfig, p schemas.Profile) {
 	override(&config.Model, p.Model)
 	if p.Fallbacks != nil {
 		config.Fallbacks = p.Fallbacks
@@ -143,15 +158,15 @@ func follow(config *schemas.RunConfig, p schemas.Profile) {
 	config.Hooks = hooks(*config, p)
 }
 
-// override puts a value in place of another, if there is one.
+// override replaces *value by *by, if by is not nil.
 func override[T any](value, by *T) {
 	if by != nil {
 		*value = *by
 	}
 }
 
-// choose is what the session's own settings choose.
-func choose(config *schemas.RunConfig, set loop.Settings) {
+// applySettings overrides a configuration with the session's own settings.
+func applySettings(config *schemas.RunConfig, set loop.Settings) {
 	override(&config.Model, set.Model)
 	if set.Fallbacks != nil {
 		config.Fallbacks = set.Fallbacks
@@ -160,11 +175,11 @@ func choose(config *schemas.RunConfig, set loop.Settings) {
 	config.ThinkingLevel = cmp.Or(set.ThinkingLevel, config.ThinkingLevel)
 	config.ToolExecution = cmp.Or(set.ToolExecution, config.ToolExecution)
 	override(&config.Workspace, set.Workspace)
-	bound(&config.Limits, set)
+	limitByShare(&config.Limits, set)
 }
 
-// bound is what a sub-agent was given of its parent's budget.
-func bound(l *schemas.Limits, set loop.Settings) {
+// limitByShare lowers the limits of a sub-agent to its share of the parent's budget.
+func limitByShare(l *schemas.Limits, set loop.Settings) {
 	if n := set.MaxTokens; n > 0 && (l.SessionMaxTokens == 0 || n < l.SessionMaxTokens) {
 		l.SessionMaxTokens = n
 	}
@@ -173,8 +188,8 @@ func bound(l *schemas.Limits, set loop.Settings) {
 	}
 }
 
-// policy is what the tools of a run are put together by.
-func (h *Host) policy(config schemas.RunConfig, p schemas.Profile, set loop.Settings) schemas.ToolPolicy {
+// toolPolicy returns the policy that the pipeline selects a run's tools by.
+func (h *Host) toolPolicy(config schemas.RunConfig, p schemas.Profile, set loop.Settings) schemas.ToolPolicy {
 	policy := h.o.Policy
 	policy.API, policy.Provider = config.Model.API, config.Model.Provider
 	policy.Workspace, policy.Channel, policy.ChannelOnly = config.Workspace, set.Channel, set.ChannelOnly
@@ -196,8 +211,8 @@ func (h *Host) policy(config schemas.RunConfig, p schemas.Profile, set loop.Sett
 	return policy
 }
 
-// inWorkspace returns the definitions of a workspace's tools, in their order; the empty name stands for the tools of
-// none.
+// inWorkspace returns the definitions of a workspace's tools, in their order; the empty name selects the tools without
+// a workspace.
 func inWorkspace(defs []schemas.ToolDefinition, workspace string) []schemas.ToolDefinition {
 	var out []schemas.ToolDefinition
 	for _, d := range defs {

@@ -14,24 +14,25 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// entry is a session that the host has loaded, or is loading.
+// entry is a session that the host has loaded or is loading.
 type entry struct {
 	session string
 	loaded  chan struct{} // closed when driver and log are set, or err is
 	driver  *driver.Driver
 	log     SessionLog
 	err     error
-	stopped bool   // loading has failed because the delivery that did it was stopped
+	stopped bool   // the load failed because the delivery that loaded was stopped
 	saved   uint64 // sequence of the newest snapshot
 
-	users  int       // deliveries under way; the host's lock guards these
-	lookAt time.Time // when the timer of its sub-agents is due that this process has set, zero for none
-	since  time.Time // at rest since
-	broken bool
-	logged bool // its loss
+	// The host's lock guards these:
+	users   int       // deliveries under way
+	checkAt time.Time // when the timer for its sub-agents fires that this process has set; zero if none
+	since   time.Time // when it came to rest
+	broken  bool
+	logged  bool // the loss of the session was logged
 }
 
-// acquire returns the entry of a session, loading it if need be. fresh says that this call has loaded it.
+// acquire returns the entry of a session, and loads the session if necessary; fresh reports that this call has done so.
 func (h *Host) acquire(ctx context.Context, session string) (e *entry, fresh bool, err error) {
 	for {
 		e, fresh = h.attach(session)
@@ -56,7 +57,7 @@ func (h *Host) acquire(ctx context.Context, session string) (e *entry, fresh boo
 	}
 }
 
-// attach returns the entry of a session with one user more. A fresh one is to be loaded by the caller.
+// attach returns the entry of a session with one more user. The caller must load a fresh one.
 func (h *Host) attach(session string) (e *entry, fresh bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,11 +73,11 @@ func (h *Host) attach(session string) (e *entry, fresh bool) {
 	return e, fresh
 }
 
-// load reads the session's snapshot and the tail of its log.
+// load reads the session's snapshot and the rest of its log, and makes its driver.
 func (h *Host) load(ctx context.Context, e *entry) (err error) {
 	opened := h.o.Clock.Now()
 	log, err := h.o.Open(ctx, e.session)
-	if err != nil { // the log may be a nil pointer, which as an interface is not nil
+	if err != nil { // e.log stays nil: log may be a nil pointer in a non-nil interface
 		return fmt.Errorf("load session %s: %w", e.session, err)
 	}
 	e.log = log
@@ -93,14 +94,14 @@ func (h *Host) load(ctx context.Context, e *entry) (err error) {
 	return nil
 }
 
-// seq is the sequence of the session's state.
+// seq returns the sequence of the session's state.
 func (e *entry) seq() (n uint64) {
 	e.driver.View(func(st *loop.State) { n = st.Seq })
 	return n
 }
 
-// release releases an entry after a delivery that ended with err. The session stays loaded unless it is lost:
-// then what this process believes of it may be ahead of the log.
+// release releases an entry after a delivery that ended with err. The session stays loaded unless it is lost, because
+// its state may then be ahead of the log.
 func (h *Host) release(ctx context.Context, e *entry, err error) {
 	broken := driver.Lost(err)
 	defer func() { h.leave(e, broken) }()
@@ -117,7 +118,7 @@ func (h *Host) release(ctx context.Context, e *entry, err error) {
 	}
 }
 
-// leave counts one user less. The last one closes a broken entry and puts any other on the list of those at rest.
+// leave removes one user. The last user closes a broken entry, and adds any other to the entries at rest.
 func (h *Host) leave(e *entry, broken bool) {
 	h.mu.Lock()
 	e.users--
@@ -141,21 +142,21 @@ func (h *Host) leave(e *entry, broken bool) {
 	}
 }
 
-// close gives up what an entry that nobody uses has, and has [Host.Close] wait for it.
+// close closes the log of an entry without users and has [Host.Close] wait for the background work of its driver.
 func (h *Host) close(e *entry) {
 	if e.log != nil {
 		e.log.Close()
 	}
 	if e.driver != nil {
-		h.left.Go(func() { _ = e.driver.Wait(context.Background()) })
+		h.closing.Go(func() { _ = e.driver.Wait(context.Background()) })
 	}
 }
 
-// storeDecided lets what has been decided reach the log before a message is nak'd because of cause, so that the process
-// that gets the message next finds all of it. The error says that this did not succeed. That the session is lost to
-// another runner is logged once, however many deliveries learn of it.
+// storeDecided stores what the driver has appended before a message is nak'd because of cause, so that the process that
+// gets the message next finds all of it. It returns an error if that fails. It logs the loss of a session once, however
+// many deliveries find it.
 func (h *Host) storeDecided(ctx context.Context, e *entry, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.o.FlushTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	err := e.log.Flush(ctx)
 	var conflict *schemas.ConflictError
@@ -171,7 +172,7 @@ func (h *Host) storeDecided(ctx context.Context, e *entry, cause error) error {
 	return err
 }
 
-// firstLoss reports whether the loss of an entry has not been logged before.
+// firstLoss reports whether the loss of an entry was not logged before, and marks it as logged.
 func (h *Host) firstLoss(e *entry) (first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -179,7 +180,7 @@ func (h *Host) firstLoss(e *entry) (first bool) {
 	return first
 }
 
-// evict removes sessions that are too many or have rested too long from the list. The caller holds the lock.
+// evict removes entries at rest that are too many or too old. The caller holds the lock and closes them.
 func (h *Host) evict() (closing []*entry) {
 	n := max(len(h.rest)-h.o.CacheSize, 0)
 	for n < len(h.rest) && h.o.Clock.Now().Sub(h.rest[n].since) > h.o.CacheAge {
@@ -193,8 +194,8 @@ func (h *Host) evict() (closing []*entry) {
 	return closing
 }
 
-// save writes a snapshot if it is due: at a distance in proportion to the context, and so to what is written. A session
-// goes on without one.
+// save writes a snapshot if one is due: at a distance proportional to the context, and so to what is written. A session
+// works without snapshots.
 func (h *Host) save(ctx context.Context, e *entry) {
 	var raw []byte
 	var seq uint64
@@ -219,7 +220,7 @@ func (h *Host) save(ctx context.Context, e *entry) {
 	}
 }
 
-// Loaded returns how many sessions the host has in memory, at rest or not.
+// Loaded returns how many sessions the host has in memory.
 func (h *Host) Loaded() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -19,11 +19,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// errDied is what everything fails with in a process that is dead.
+// errDied is the error of everything in a process that has died.
 var errDied = errors.New("the process died")
 
-// village is a deployment in memory: one process at a time delivers what the inboxes have, in order. It dies at the
-// point at, a write of an event or of a command, before that is stored or after it; the next process goes on.
+// village is a deployment in memory: one process at a time delivers the messages of the inboxes in order. It dies at
+// the point at, the write of an event or of a command, before that is stored or after it; the next process continues.
 type village struct {
 	t      *testing.T
 	store  *eventstore.Memory
@@ -33,10 +33,10 @@ type village struct {
 	after  bool
 	dead   atomic.Bool
 	behind bool     // what was being delivered when the process died comes behind what has waited
-	log    []string // what was delivered, for whoever reads a failure
+	log    []string // what was delivered, for the text of a failure
 }
 
-// point is a place to die at. store is called if the process dies after it, or does not.
+// point is a point to die at. store is called if the process dies after it, or not at all.
 func (v *village) point(store func() error) error {
 	if v.dead.Load() {
 		return errDied
@@ -102,7 +102,7 @@ func (v *village) process(model driver.Model) *host.Host {
 	})
 }
 
-// live delivers everything, also what others make of it. A message counts as delivered when its process has not died.
+// live delivers everything, including the messages that follow. A message is delivered if its process has not died.
 func (v *village) live(model driver.Model, commands []schemas.Command) {
 	v.t.Helper()
 	h := v.process(model)
@@ -124,7 +124,7 @@ func (v *village) live(model driver.Model, commands []schemas.Command) {
 	}
 }
 
-// states are the sessions that there are, by id.
+// states returns the states of all sessions, by id.
 func (v *village) states() map[string]*loop.State {
 	states := map[string]*loop.State{}
 	for left := []string{"s1"}; len(left) > 0; left = left[1:] {
@@ -156,7 +156,7 @@ func (v *village) events(session string) (events []schemas.Event) {
 	return events
 }
 
-// check holds what is true of every family when nothing is left to do.
+// check tests what holds for every family when nothing is left to do.
 func (v *village) check() {
 	v.t.Helper()
 	for id, s := range v.states() {
@@ -198,8 +198,8 @@ func (v *village) check() {
 	}
 }
 
-// scripted answers the first message of a session by its text: "agent {…} {…}" are calls of the tool agent, "echo" is
-// one that nobody answers, and anything else is said. What comes after results is "done".
+// scripted answers the first message of a session by its text: "agent {…} {…}" are calls of the tool agent, "echo" is a
+// call that no worker answers, and any other text is the reply. After results it replies "done".
 func scripted(_ context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, error) {
 	reply := looptest.Say("done")
 	if m, ok := req.Messages[len(req.Messages)-1].(*schemas.UserMessage); ok {
@@ -227,7 +227,7 @@ func scripted(_ context.Context, req schemas.ModelRequest) (*schemas.AssistantMe
 	return reply, nil
 }
 
-// families are what is played, and what of the root's log has to be the same wherever a process dies.
+// families are the scripts, and what the root's log must have in common wherever a process dies.
 var families = map[string]struct {
 	prompt   string
 	commands []schemas.CommandData
@@ -258,7 +258,7 @@ var families = map[string]struct {
 		commands: []schemas.CommandData{&schemas.Abort{}}, atOnce: true},
 }
 
-// Wherever a process dies, each child is prompted once, answers once, and is answered for once.
+// Wherever a process dies, each child gets one prompt, answers once, and its call has one result.
 func TestFamiliesSurviveEveryCrash(t *testing.T) {
 	t.Parallel()
 	for name, f := range families {
@@ -308,7 +308,7 @@ func TestFamiliesSurviveEveryCrash(t *testing.T) {
 	}
 }
 
-// said are the texts of the results and of the users' messages of a session.
+// said returns the texts of the results and of the user messages of a session.
 func said(s *loop.State) (results, messages []string) {
 	for _, m := range s.Transcript() {
 		switch m := m.(type) {

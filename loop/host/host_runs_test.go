@@ -151,7 +151,7 @@ func TestWhenBusy(t *testing.T) {
 	}
 }
 
-func TestInterruptTakesThePlaceOfWhatWaits(t *testing.T) {
+func TestInterruptSupersedesWaitingPrompts(t *testing.T) {
 	t.Parallel()
 	var r *looptest.Rig
 	first := true
@@ -224,7 +224,7 @@ func TestACommandGivenUpEndsItsRun(t *testing.T) {
 	r.WantEnd(schemas.EndAbort)
 }
 
-// clockwork keeps the timers that were asked for.
+// clockwork records the timers that were set.
 type clockwork struct{ calls chan string }
 
 func (c clockwork) Schedule(_ context.Context, session string, _ time.Time, timer schemas.Timer) error {
@@ -237,7 +237,7 @@ func (c clockwork) Cancel(_ context.Context, session, name string) error {
 	return nil
 }
 
-func TestARunSetsItsDeadlineAndTakesItBack(t *testing.T) {
+func TestRunSetsAndCancelsItsDeadline(t *testing.T) {
 	t.Parallel()
 	timers := clockwork{make(chan string, 10)}
 	limited := func(o *host.Options) { o.Timers, o.Defaults.Limits.RunTimeoutMs = timers, 1000 }
@@ -271,7 +271,7 @@ func (f *flaky) Dispatch(ctx context.Context, req schemas.ToolRequest, again boo
 	return f.Queue.Dispatch(ctx, req, again)
 }
 
-func TestADispatchOfUnknownOutcomeIsLookedIntoAgain(t *testing.T) {
+func TestDispatchOfUnknownOutcomeIsRepeatedWithAgain(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, looptest.ToolThenDone("t1"), func(o *host.Options) {
 		o.Tools = &flaky{Queue: o.Tools.(*looptest.Queue)}
@@ -288,7 +288,7 @@ func TestADispatchOfUnknownOutcomeIsLookedIntoAgain(t *testing.T) {
 	r.WantEnd(schemas.EndNoToolCalls)
 }
 
-func TestAnAbortedRunTakenUpAnewHandsNothingOver(t *testing.T) {
+func TestResumedAbortedRunDispatchesNothing(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, looptest.ToolThenDone("t1"))
 	r.Deliver("p1", looptest.Prompt("go"))
@@ -312,7 +312,7 @@ func TestASessionRestsAlthoughACallEndedAtOnce(t *testing.T) {
 		m.Content = append(m.Content, schemas.ToolCall{ID: "t2", Name: "unknown"})
 		return m, nil
 	}))
-	r.Deliver("p1", looptest.Prompt("go")) // returns: it may be acknowledged while t1 is out
+	r.Deliver("p1", looptest.Prompt("go")) // returns: it may be acknowledged while t1 runs
 	r.Host = r.NewHost(looptest.ToolThenDone())
 	r.Deliver("st1", &schemas.Steer{Input: schemas.Input{Text: "left"}})
 	if n := r.Count(schemas.EventToolExecutionEnd); n != 1 {

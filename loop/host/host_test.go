@@ -56,7 +56,7 @@ func TestEveryMessageTwiceChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAnotherHostGoesOn(t *testing.T) {
+func TestAnotherHostContinuesTheRun(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, looptest.ToolThenDone("t1", "t2"))
 	r.Deliver("p1", looptest.Prompt("go"))
@@ -75,7 +75,7 @@ func TestAnotherHostGoesOn(t *testing.T) {
 	}
 }
 
-func TestARestingCallIsLookedAfterByTheNextHost(t *testing.T) {
+func TestNextHostDispatchesARestingCallWithAgain(t *testing.T) {
 	t.Parallel()
 	r := looptest.New(t, looptest.ToolThenDone("t1"))
 	r.Deliver("p1", looptest.Prompt("go"))
@@ -105,7 +105,7 @@ func TestStaleHostNoticesAndReloads(t *testing.T) {
 	}
 }
 
-// TestLosingTheSessionStopsTheDriver has another writer extend the log while the model is asked.
+// TestLosingTheSessionStopsTheDriver has another writer extend the log during a model call.
 func TestLosingTheSessionStopsTheDriver(t *testing.T) {
 	t.Parallel()
 	var r *looptest.Rig

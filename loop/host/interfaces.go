@@ -9,12 +9,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A SessionLog is a [driver.Log] that can also be read: what a [Host] needs to load a session.
+// A SessionLog is a [driver.Log] that can also be read, which a [Host] needs to load a session.
 //
-// Read yields the events from sequence from (1 is the first) up to the head the log was opened at, in order; an error
-// is the last thing yielded. Snapshot returns the newest state saved under the fold version, and the sequence it is
-// of; seq is 0 if there is none. SaveSnapshot may fail without harm. Close releases what the log uses; it does not
-// wait for appends.
+// Read yields the events from the given sequence (1 is the first) up to the head at which the log was opened, in order;
+// an error is the last item. Snapshot returns the newest state saved under the fold version and the state's sequence,
+// which is 0 if there is none. SaveSnapshot may fail without harm. Close releases what the log uses and does not wait
+// for appends.
 type SessionLog interface {
 	driver.Log
 	Read(ctx context.Context, from uint64) iter.Seq2[schemas.Event, error]
@@ -23,26 +23,25 @@ type SessionLog interface {
 	Close()
 }
 
-// OpenLog opens the log of a session at its head. A session that has no events yet opens empty.
+// OpenLog opens the log of a session at its head. The log of a session without events opens empty.
 type OpenLog func(ctx context.Context, session string) (SessionLog, error)
 
-// A Toolbox has the definitions of the tools there are: one definition per tool and workspace. A model gets them in
-// this order.
+// A Toolbox has the definitions of the announced tools, one for each tool and workspace, in the order in which a model
+// gets them.
 type Toolbox interface {
 	Definitions(ctx context.Context) ([]schemas.ToolDefinition, error)
 }
 
-// Profiles are the named agents. Profile returns an error that wraps [ErrNoProfile] where there is none of
-// that name.
+// Profiles are the named agents. Profile returns an error that wraps [ErrNoProfile] if there is none of that name.
 type Profiles interface {
 	Profile(ctx context.Context, name string) (schemas.Profile, error)
 }
 
-// Resources know what workspaces have for prompts; the empty name is that of sessions of no workspace. What there is
-// nothing known of has nothing.
+// Resources returns what a workspace provides for prompts. The empty name is the workspace of sessions that have none;
+// an unknown workspace provides nothing.
 type Resources interface {
 	Resources(ctx context.Context, workspace string) (schemas.Resources, error)
 }
 
-// ErrNoProfile says that there is no profile of a name.
+// ErrNoProfile means that there is no profile of a name.
 var ErrNoProfile = errors.New("no such profile")

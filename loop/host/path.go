@@ -9,10 +9,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// textNoFork is pi's answer to a fork from an entry that there is not, or that nothing can be written anew of.
+// textNoFork is pi's answer to a fork from an entry that does not exist or cannot be written again.
 const textNoFork = "Invalid entry ID for forking"
 
-// path reads the way to an entry from the session's log, as far as that is stored.
+// path reads the path to an entry from the stored part of the session's log.
 func (h *Host) path(ctx context.Context, session, entry string) (*loop.Path, error) {
 	log, err := h.o.Open(ctx, session)
 	if err != nil {
@@ -23,26 +23,21 @@ func (h *Host) path(ctx context.Context, session, entry string) (*loop.Path, err
 	return path, err
 }
 
-// pathIn folds a log as far as the event that made an entry. The path shares the state's messages.
+// pathIn folds a log up to the event that made an entry. The path shares the messages of the returned state.
 func (h *Host) pathIn(ctx context.Context, log SessionLog, session, entry string) (*loop.Path, *loop.State, error) {
 	seq, ok := loop.EntrySeq(entry)
 	if !ok {
 		return nil, nil, noEntry(session, entry)
 	}
-	state := h.saved(ctx, log, session, max(seq, 2)-1) // the event with that sequence may be the entry's
+	state := h.saved(ctx, log, session, max(seq, 2)-1) // the event with that sequence may have made the entry
 	for e, err := range log.Read(ctx, state.Seq+1) {
 		var path *loop.Path
 		if err == nil {
 			path, err = state.Enter(e, entry)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf(
-				"read the path to entry %s of session %s after seq %d: %w",
-				entry,
-				session,
-				state.Seq,
-				err,
-			)
+			return nil, nil, fmt.Errorf("read the path to entry %s of session %s after seq %d: %w", entry, session,
+				state.Seq, err)
 		}
 		if path != nil {
 			return path, state, nil
@@ -51,8 +46,8 @@ func (h *Host) pathIn(ctx context.Context, log SessionLog, session, entry string
 	return nil, nil, noEntry(session, entry)
 }
 
-// has reports whether a session has an entry; the log is read from where it can be.
-func (h *Host) has(ctx context.Context, session, entry string) (bool, error) {
+// hasEntry reports whether a session has an entry. It reads the log from the first event that can have made the entry.
+func (h *Host) hasEntry(ctx context.Context, session, entry string) (bool, error) {
 	seq, ok := loop.EntrySeq(entry)
 	if !ok {
 		return false, nil
@@ -72,16 +67,16 @@ func (h *Host) has(ctx context.Context, session, entry string) (bool, error) {
 				return true, nil
 			}
 		}
-		if passed(e, entry) {
+		if isPast(e, entry) {
 			break
 		}
 	}
 	return false, nil
 }
 
-// passed reports whether an entry, which was not found by now, will not be found behind this event: a message's end is
-// not right behind its beginning, after which its id is made.
-func passed(e schemas.Event, entry string) bool {
+// isPast reports whether no event after e can have made an entry that was not found up to e. An entry of a message is
+// made by its message_end, which does not directly follow the message_start that its id counts from.
+func isPast(e schemas.Event, entry string) bool {
 	switch d := e.Data.(type) {
 	case *schemas.MessageStart:
 		return d.MessageID != entry
@@ -95,7 +90,7 @@ func noEntry(session, entry string) error {
 	return fmt.Errorf("entry %s of session %s: %w", entry, session, loop.ErrNoEntry)
 }
 
-// fork is the copy that a branch command with an entry asks for.
+// fork returns the copy for a branch command with an entry.
 func (h *Host) fork(ctx context.Context, log SessionLog, b *schemas.Branch) (*schemas.SessionBranched, error) {
 	path, state, err := h.pathIn(ctx, log, b.Session, b.EntryID)
 	if err != nil {
@@ -104,7 +99,7 @@ func (h *Host) fork(ctx context.Context, log SessionLog, b *schemas.Branch) (*sc
 	return state.BranchedAt(path, b)
 }
 
-// refusedFork is the refusal of a branch command from an entry that it cannot be from, or nil.
+// refusedFork returns the rejection of a branch command from an entry for an error of [Host.fork], or nil.
 func refusedFork(c schemas.Command, err error) *schemas.CommandRejected {
 	r := &schemas.CommandRejected{CommandID: c.ID, Kind: schemas.CommandBranch, Reason: textNoFork}
 	switch {
@@ -118,9 +113,10 @@ func refusedFork(c schemas.Command, err error) *schemas.CommandRejected {
 	return r
 }
 
-// refuseTarget says why nobody can go to an entry or label it, or nil. What cannot be known now is not refused.
+// refuseTarget returns the rejection of a command for an entry that the session does not have, or nil. If the log
+// cannot be read it rejects nothing.
 func (h *Host) refuseTarget(ctx context.Context, c schemas.Command, entry string) *schemas.CommandRejected {
-	found, err := h.has(ctx, c.Session, entry)
+	found, err := h.hasEntry(ctx, c.Session, entry)
 	if found || err != nil {
 		return nil
 	}

@@ -10,11 +10,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// readTool is the tool that a model reads the files of skills with.
+// readTool is the tool that models read the files of skills with.
 const readTool = "read"
 
-// showResources puts what the workspace has for prompts into the system prompt of a run, unless the profile leaves it
-// out.
+// showResources adds the resources of the workspace to the system prompt of a run, unless the profile excludes them.
 func (h *Host) showResources(ctx context.Context, session string, config *schemas.RunConfig, p schemas.Profile) error {
 	found, err := h.resources(ctx, session, config.Workspace, p)
 	if err != nil {
@@ -37,17 +36,14 @@ func (h *Host) resources(ctx context.Context, session, workspace string, p schem
 	return found, err
 }
 
-// expand returns what a text stands for in the session's workspace, and the file that it came from.
+// expand expands a text by the resources of the session's workspace, and returns the file that the expansion came from.
 func (h *Host) expand(ctx context.Context, session string, set loop.Settings, text string) (
 	expanded string, sources []schemas.PromptSource, err error,
 ) {
-	config := h.o.Defaults
-	_, p, err := h.profileOf(ctx, session, set)
+	config, p, err := h.settled(ctx, session, set)
 	if err != nil {
 		return text, nil, err
 	}
-	follow(&config, p)
-	choose(&config, set)
 	found, err := h.resources(ctx, session, config.Workspace, p)
 	if err != nil {
 		return text, nil, err

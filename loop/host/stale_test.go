@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// slowLog is a log whose events gather until somebody waits for them.
+// slowLog is a log whose events gather until a flush.
 type slowLog struct {
 	host.SessionLog
 	flushed  chan struct{} // gets a token with each Flush
@@ -56,9 +56,9 @@ func (l *slowLog) Confirm(ctx context.Context, since time.Time) error {
 	return l.SessionLog.Confirm(ctx, since)
 }
 
-// TestAStaleStateIsNotBelieved delivers the result of a call that another host has made to one that does not know it.
-// That another delivery appends to the old state meanwhile proves nothing: the result must not be taken for one of a
-// call that is over.
+// TestAStaleStateIsNotBelieved delivers the result of a call that another host has made to a host that does not know
+// the call. Events that another delivery appends to the stale state in the meantime prove nothing: the result must not
+// count as that of a call that has ended.
 func TestAStaleStateIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	const many = 1000

@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Texts that a parent is told, or a session that was told of a parent that it has not.
+// Texts for a parent, or for the session of a command that names a parent wrongly.
 const (
 	textNoParent    = "session %s has not begun a sub-agent here"
 	textTooLate     = "The sub-agent was told to stop before it began"
@@ -18,17 +18,17 @@ const (
 	textUnprocessed = "The sub-agent could not be begun: "
 )
 
-// A refusal is why a command of a parent does nothing to its sub-agent. The parent waits for an answer where it has
-// that sub-agent open; it is sent before the command is settled, so that whoever has it next sends it again.
+// A refusal is the reason why a command of a parent does nothing to its sub-agent. A parent that has the sub-agent open
+// waits for an answer, which is sent before the command is settled, so that the next delivery sends it again.
 type refusal struct {
 	code   schemas.RejectCode
 	text   string
-	answer bool // the parent waits for one
+	answer bool // the parent waits for an answer
 }
 
-// fromParent delivers a command that names its parent to a session that is that one's sub-agent. For any other, refuse
-// has what the parent's log says of the child, nil where it is not open there, and whether the session has begun as
-// something else.
+// fromParent delivers a command that names a parent to the session, if that is the parent's sub-agent by its own log.
+// Otherwise refuse decides. It gets what the parent's log has of the child, nil if the child is not open there, and
+// whether the session has begun as something else.
 func (h *Host) fromParent(ctx context.Context, c schemas.Command, link schemas.SubagentLink, entered func(),
 	refuse func(child *loop.Child, begun bool) *refusal,
 ) error {
@@ -48,8 +48,8 @@ func (h *Host) fromParent(ctx context.Context, c schemas.Command, link schemas.S
 	return h.drive(ctx, c, entered)
 }
 
-// subagentPrompt begins a sub-agent, if the log of its parent bears that out: no other prompt may say whose child a
-// session is, or have it send anything to another one.
+// subagentPrompt begins a sub-agent if the parent's log confirms the prompt: otherwise any client could make a session
+// the child of another one, or have it send results to another one.
 func (h *Host) subagentPrompt(ctx context.Context, c schemas.Command, d *schemas.SubagentPrompt, entered func()) error {
 	return h.fromParent(ctx, c, d.Parent, entered, func(child *loop.Child, begun bool) *refusal {
 		switch {
@@ -65,8 +65,8 @@ func (h *Host) subagentPrompt(ctx context.Context, c schemas.Command, d *schemas
 	})
 }
 
-// subagentAbort aborts a sub-agent. What never was one is answered for: the abort has overtaken its prompt, or its
-// session was deleted.
+// subagentAbort aborts a sub-agent. For a session that never was one it sends the answer: the abort has overtaken the
+// prompt, or the session was deleted.
 func (h *Host) subagentAbort(ctx context.Context, c schemas.Command, d *schemas.SubagentAbort, entered func()) error {
 	return h.fromParent(ctx, c, d.Parent, entered, func(child *loop.Child, _ bool) *refusal {
 		if child == nil {
@@ -76,14 +76,15 @@ func (h *Host) subagentAbort(ctx context.Context, c schemas.Command, d *schemas.
 	})
 }
 
-// unprocessed tells the parent of a prompt that nobody could process. One that is in the log has a run, or will have.
+// unprocessed reports to the parent a prompt that no runner could process. A prompt in the log has a run, or will get
+// one.
 func (h *Host) unprocessed(ctx context.Context, session string, r schemas.CommandRejected) error {
 	link, ok := schemas.SubagentOf(r.CommandID)
 	if r.Kind != schemas.CommandSubagentPrompt || !ok {
 		return nil
 	}
 	var known bool
-	err := h.with(ctx, session, alone, func(d *driver.Driver) error {
+	err := h.with(ctx, session, nil, func(d *driver.Driver) error {
 		d.View(func(s *loop.State) { known = s.Parent != nil })
 		return nil
 	})
@@ -97,11 +98,12 @@ func (h *Host) unprocessed(ctx context.Context, session string, r schemas.Comman
 	return h.answer(ctx, session, link, textUnprocessed+r.Reason)
 }
 
-// isSubagent reports whether a session is the child that a link names, and whether it can become none any more.
+// isSubagent reports whether a session is the child that a link names, and whether it has begun, so that it cannot
+// become a child.
 func (h *Host) isSubagent(ctx context.Context, session string, link schemas.SubagentLink) (
 	known, begun bool, err error,
 ) {
-	err = h.with(ctx, session, alone, func(d *driver.Driver) error {
+	err = h.with(ctx, session, nil, func(d *driver.Driver) error {
 		d.View(func(s *loop.State) {
 			known = s.Parent != nil && s.Parent.Link == link
 			begun = s.Parent != nil || !s.Branchable()
@@ -111,7 +113,7 @@ func (h *Host) isSubagent(ctx context.Context, session string, link schemas.Suba
 	return known, begun, err
 }
 
-// childOf returns what the log of a parent has of a child, nil where the child is not open there.
+// childOf returns the child that the log of a parent has, or nil if the child is not open there.
 func (h *Host) childOf(ctx context.Context, session string, link schemas.SubagentLink) (*loop.Child, error) {
 	if link.Session == session {
 		return nil, nil
@@ -126,7 +128,7 @@ func (h *Host) childOf(ctx context.Context, session string, link schemas.Subagen
 	return state.Child(link.Call), nil
 }
 
-// stateOf reads what the log of a session comes to, which this process may not own.
+// stateOf folds the log of a session, which another process may own.
 func (h *Host) stateOf(ctx context.Context, session string) (*loop.State, error) {
 	log, err := h.o.Open(ctx, session)
 	if err != nil {
@@ -137,7 +139,7 @@ func (h *Host) stateOf(ctx context.Context, session string) (*loop.State, error)
 	return state, err
 }
 
-// refuseSubagent answers the parent, if it waits, and then settles the command.
+// refuseSubagent answers the parent, if it waits, and then rejects the command.
 func (h *Host) refuseSubagent(ctx context.Context, c schemas.Command, link schemas.SubagentLink, r refusal) error {
 	if r.answer {
 		if err := h.answer(ctx, c.Session, link, r.text); err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// words splits arguments at spaces. Quotes, single or double, keep spaces; one that is not closed reaches to the end.
+// words splits arguments at spaces. Single or double quotes keep spaces; an unclosed quote reaches to the end.
 func words(text string) (list []string) {
 	var word strings.Builder
 	var quote rune
@@ -34,12 +34,13 @@ func words(text string) (list []string) {
 	return list
 }
 
-// place is where an argument goes: $1, $@, $ARGUMENTS, ${@:2} (from the second on), ${@:2:1} (one from the second on).
+// place matches where an argument goes: $1, $@, $ARGUMENTS, ${@:2} (from the second on), ${@:2:1} (one from the
+// second).
 var place = regexp.MustCompile(`\$(?:(\d+)|(@|ARGUMENTS)|\{@:(\d+)(?::(\d+))?\})`)
 
-// substitute puts arguments into the places of a template, once: what arguments bring is not looked at again. ok is
-// false where the text would have more than most bytes: a template that names its arguments a few thousand times would
-// make gigabytes of a long prompt.
+// substitute puts arguments into the places of a template, once: places within arguments are not substituted. ok is
+// false if the result would exceed most bytes: a template with a few thousand places would turn a long prompt into
+// gigabytes.
 func substitute(template string, args []string, most int) (text string, ok bool) {
 	var b strings.Builder
 	all, end := strings.Join(args, " "), 0
@@ -56,7 +57,7 @@ func substitute(template string, args []string, most int) (text string, ok bool)
 	return b.String(), b.Len() <= most
 }
 
-// argument is what goes to a place, whose groups are at m. all are the arguments with spaces between them.
+// argument returns the text for a place, whose groups are at m. all are the arguments joined by spaces.
 func argument(template string, m []int, args []string, all string) string {
 	group := func(i int) string {
 		if m[2*i] < 0 {
@@ -80,7 +81,7 @@ func argument(template string, m []int, args []string, all string) string {
 	return strings.Join(rest, " ")
 }
 
-// number reads digits; too many of them are more than there are arguments.
+// number parses digits; a number too large to parse is larger than the number of arguments.
 func number(digits string) int {
 	n, err := strconv.Atoi(digits)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package prompt puts prompts together out of what the workspace of a session has ([schemas.Resources]): the system
-// prompt with its context files and skills, and prompts that name a template or a skill.
+// Package prompt makes prompts from what the workspace of a session provides ([schemas.Resources]): the system prompt
+// with its context files and skills, and prompts that name a template or a skill.
 //
-// It is pure: what it is given decides what it returns, and it keeps nothing.
+// It is pure: its results depend on its arguments alone.
 package prompt

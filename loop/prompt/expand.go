@@ -7,12 +7,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// skillPrefix is how a prompt asks for a skill: /skill:name and what is to be done.
+// skillPrefix starts a prompt that requests a skill: /skill:name and what to do with it.
 const skillPrefix = "skill:"
 
-// Expand returns the prompt that "/name arguments" and "/skill:name arguments" stand for, and the file it is of. ok is
-// false for a text that names neither a template nor a skill of r, such as a path, and for one that would become longer
-// than an input may be ([schemas.MaxInputBytes]): it stays what it is.
+// Expand expands a prompt "/name arguments" or "/skill:name arguments", and returns the file that the expansion came
+// from. ok is false if the text names neither a template nor a skill of r, as a path does, and if the expansion would
+// be longer than an input may be ([schemas.MaxInputBytes]): then the prompt stays as it is.
 func Expand(text string, r schemas.Resources) (expanded string, of schemas.PromptSource, ok bool) {
 	rest, slash := strings.CutPrefix(text, "/")
 	if !slash {
@@ -42,7 +42,7 @@ func Expand(text string, r schemas.Resources) (expanded string, of schemas.Promp
 	return text, of, false
 }
 
-// skillPrompt returns the prompt that shows a skill, with the user's arguments behind it.
+// skillPrompt returns the prompt with a skill's text, followed by the user's arguments.
 func skillPrompt(s schemas.Skill, args string) string {
 	text := `<skill name="` + escape(s.Name) + `" location="` + escape(s.Path) + `">` + "\nReferences are relative to " +
 		path.Dir(s.Path) + ".\n\n" + strings.TrimSpace(s.Text) + "\n</skill>"

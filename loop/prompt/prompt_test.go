@@ -67,7 +67,7 @@ Current working directory: /srv/web`
 }
 
 // A model that cannot read files is offered no skill, and a workspace without resources leaves the prompt alone.
-func TestSystemPromptShowsWhatIsOfUse(t *testing.T) {
+func TestSystemPromptOffersOnlyUsableSkills(t *testing.T) {
 	t.Parallel()
 	got, sources := prompt.System("", workspace, false, time.Now())
 	if strings.Contains(got, "skill") || !strings.HasPrefix(got, "# Project Context") || len(sources) != 2 {
@@ -122,9 +122,9 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// What a template makes of a prompt is bounded: one who may send to a session, and whose agent may write a file in its
+// The expansion of a template is bounded: a client that may send to a session, and whose agent may write a file in its
 // workspace, must not fill the runner's memory.
-func TestATemplateThatMultiplies(t *testing.T) {
+func TestExpansionIsBounded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a ", 100_000)
 	for _, place := range []string{"$@", "$ARGUMENTS", "${@:1}", "$1", "${@:1:1}"} {

@@ -9,8 +9,8 @@ import (
 )
 
 // System returns the system prompt of a run: base, then the context files, then, if the model can read files, the
-// skills that are offered to it, then the date and the directory, which change most often. There is no time of day, so
-// that vendors' caches keep the prompt for a day. sources are the files in it, in order. Without resources it is base.
+// skills that it may choose, then the date and the directory, which change most often. It has no time of day, so that
+// vendors' caches keep the prompt for a day. sources are the files in it, in order. Without resources it is base.
 func System(
 	base string,
 	r schemas.Resources,
@@ -36,7 +36,7 @@ func System(
 	return b.String(), sources
 }
 
-// section begins a paragraph.
+// section starts a paragraph.
 func section(b *strings.Builder, text string) {
 	if b.Len() > 0 {
 		b.WriteString("\n\n")
@@ -70,9 +70,9 @@ func source(kind schemas.ResourceKind, name string, f schemas.Resource) schemas.
 	return schemas.PromptSource{Kind: kind, Path: f.Path, SHA256: f.SHA256, Name: name}
 }
 
-// escape makes a text fit for an element or an attribute.
+// escape escapes a text for an XML element or attribute.
 func escape(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes everything
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder returns no error
 	return b.String()
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Tree folds a log to the entries of the session's tree, from the beginning or from a place in the middle of the log.
+// Tree folds a log to the entries of the session's tree, from the beginning or from a place within the log.
 type Tree struct{ tree loop.Tree }
 
-// NewTree returns a fold that goes on from a place ([Tree.Place]); two empty texts are the beginning of the log.
+// NewTree returns a fold that continues from a place ([Tree.Place]); two empty strings are the beginning of the log.
 func NewTree(leaf, before string) *Tree { return &Tree{loop.Tree{Leaf: leaf, Before: before}} }
 
-// Place is what the fold has to remember to go on after the events that it has had.
+// Place returns what a later fold needs to continue after the events that this one has folded.
 func (t *Tree) Place() (leaf, before string) { return t.tree.Leaf, t.tree.Before }
 
 // Apply folds the next event and returns the entries that it adds, without their labels.
@@ -31,7 +31,7 @@ func (t *Tree) Apply(e schemas.Event) (entries []schemas.TreeEntry) {
 	return entries
 }
 
-// firstLine is the beginning of what a message says.
+// firstLine returns the first line of a message's text.
 func firstLine(m schemas.Message) string {
 	var text string
 	switch m := m.(type) {
@@ -46,12 +46,12 @@ func firstLine(m schemas.Message) string {
 			Content schemas.Contents `json:"content"`
 			Summary string           `json:"summary"`
 		}
-		_ = json.Unmarshal(m.Raw, &says) // what says nothing is shown without a text
+		_ = json.Unmarshal(m.Raw, &says) // a message without a text is listed without one
 		text = says.Summary + says.Content.JoinText()
 	}
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	return text
 }
 
-// Label is the label of an entry, "" for none.
+// Label returns the label of an entry, "" for none.
 func (v *View) Label(id string) string { return v.state.Labels[id] }

@@ -1,5 +1,4 @@
-// Package view says what a session's state is in the terms of queries: for clients that have not folded
-// its log themselves.
+// Package view presents a session's state in the terms of queries, for clients that have not folded its log themselves.
 package view
 
 import (
@@ -14,26 +13,26 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What a state says of texts that may be long, in characters.
+// The lengths at which a view cuts texts, in characters.
 const (
 	maxInput = 240
 	maxError = 4096
 )
 
-// A Log is a session's log as it is read: Snapshot returns the newest state saved under a version of the fold and the
-// sequence it is of, 0 if there is none; Read yields the events from a sequence on, an error last.
+// A Log is the log of a session, for reading. Snapshot returns the newest state saved under a version of the fold and
+// its sequence, 0 if there is none. Read yields the events from a sequence on; an error is the last item.
 type Log interface {
 	Snapshot(ctx context.Context, version int) (state []byte, seq uint64, err error)
 	Read(ctx context.Context, from uint64) iter.Seq2[schemas.Event, error]
 }
 
-// View is what a session's log comes to. It is not changed by what follows.
+// View is a session's state at a sequence. Later events do not change it.
 type View struct{ state *loop.State }
 
 // Of returns the view of a state, which must not change any more.
 func Of(state *loop.State) *View { return &View{state} }
 
-// Load returns the view of what a session's log comes to, as [Fold] does.
+// Load returns the view of the state that a session's log folds to, as [Fold] does.
 func Load(ctx context.Context, session string, log Log) (*View, error) {
 	state, err := Fold(ctx, session, log)
 	if err != nil {
@@ -42,8 +41,8 @@ func Load(ctx context.Context, session string, log Log) (*View, error) {
 	return Of(state), nil
 }
 
-// Fold folds a session's log, from its snapshot where there is one. A session without a log has the sequence 0. The
-// state is the caller's.
+// Fold folds a session's log, from its snapshot if there is one. A session without a log has sequence 0. The caller
+// owns the state.
 func Fold(ctx context.Context, session string, log Log) (*loop.State, error) {
 	state := &loop.State{Session: session}
 	raw, seq, err := log.Snapshot(ctx, loop.FoldVersion)
@@ -51,7 +50,7 @@ func Fold(ctx context.Context, session string, log Log) (*loop.State, error) {
 		return nil, err
 	}
 	if seq > 0 && (json.Unmarshal(raw, state) != nil || state.Seq != seq) {
-		state = &loop.State{Session: session} // as without one
+		state = &loop.State{Session: session} // an unusable snapshot counts as none
 	}
 	for e, err := range log.Read(ctx, state.Seq+1) {
 		if err == nil {
@@ -64,7 +63,7 @@ func Fold(ctx context.Context, session string, log Log) (*loop.State, error) {
 	return state, nil
 }
 
-// Seq is the sequence of the newest event.
+// Seq returns the sequence of the newest event.
 func (v *View) Seq() uint64 { return v.state.Seq }
 
 // Messages returns how many messages the transcript has.
@@ -76,7 +75,7 @@ func (v *View) Message(n int) (id string, m schemas.Message) {
 	return e.ID, e.Message.Message
 }
 
-// Find returns which message of the transcript has an id, or -1.
+// Find returns the index of the message with an id in the transcript, or -1.
 func (v *View) Find(id string) int {
 	return slices.IndexFunc(v.state.Messages, func(e loop.Entry) bool { return e.ID == id })
 }
@@ -84,7 +83,7 @@ func (v *View) Find(id string) int {
 // Tools returns the tools of the newest run.
 func (v *View) Tools() []schemas.ToolDefinition { return v.state.Config.Tools }
 
-// State says what the session is doing.
+// State returns what the session is doing.
 func (v *View) State() schemas.SessionState {
 	s := v.state
 	out := schemas.SessionState{
@@ -116,7 +115,7 @@ func (v *View) State() schemas.SessionState {
 	return out
 }
 
-// chosen is what a session's settings say before its first run.
+// chosen returns what a session's settings choose before its first run.
 func chosen(out *schemas.SessionState, set loop.Settings) {
 	out.Model, out.ThinkingLevel, out.Profile = set.Model, set.ThinkingLevel, set.Profile
 	if set.Workspace != nil {
@@ -148,7 +147,7 @@ func run(r *loop.Run) *schemas.RunState {
 	if t == nil {
 		return out
 	}
-	out.Turns++ // the one under way
+	out.Turns++ // the turn under way
 	out.TurnID, out.Streaming = t.ID, t.Streaming
 	for i := range t.Calls {
 		c := &t.Calls[i]

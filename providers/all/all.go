@@ -1,8 +1,7 @@
-// Package all is every vendor at once, for programs that want them all: the APIs of this module behind the gateway,
-// with the built-in catalogue and the keys of the environment.
+// Package all provides all vendors at once: every API of this module behind the gateway, with the built-in catalogue
+// and the keys of the environment.
 //
-// A program that imports it links the SDKs of all vendors. One that wants a few puts together a [gateway.Gateway] of
-// its own.
+// A program that imports it links the SDKs of all vendors. To link only some, create a [gateway.Gateway] directly.
 package all
 
 import (
@@ -23,8 +22,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// APIs returns the packages that speak with vendors, by the API's id. Those of clouds keep the credentials that they
-// find on the machine, so a program makes one such map. The map is the caller's.
+// APIs returns the APIs by id. Cloud APIs cache the credentials that they find on the machine, so a program should
+// call APIs once. The caller owns the map.
 func APIs() map[string]providers.StreamFunc {
 	return map[string]providers.StreamFunc{
 		"anthropic-messages":      anthropicmessages.Stream,
@@ -48,13 +47,13 @@ type Options struct {
 	HTTP      *http.Client // nil is the default transport
 }
 
-// Models are the models of a catalogue. They may be used concurrently.
+// Models are the models of a catalogue. It is safe for concurrent use.
 type Models struct {
 	*gateway.Gateway
 	catalogue *catalogue.Catalogue
 }
 
-// New returns the models of the options.
+// New returns the models for the options.
 func New(o Options) (*Models, error) {
 	if o.Catalogue == nil {
 		var err error
@@ -71,8 +70,8 @@ func New(o Options) (*Models, error) {
 	})}, nil
 }
 
-// Find returns the model of a name: provider/id, or an id or an alias that one provider has. An error names those that
-// are like it.
+// Find returns the model of a name: provider/id, or an id or alias that only one provider has. The error lists
+// similar names.
 func (m *Models) Find(name string) (schemas.ModelRef, error) {
 	found, err := m.catalogue.Resolve(name)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// TestEveryModelIsSpoken holds that there is a package for the API of every model in the built-in catalogue.
-func TestEveryModelIsSpoken(t *testing.T) {
+// TestEveryModelHasAnAPI checks that there is a package for the API of every model in the built-in catalogue.
+func TestEveryModelHasAnAPI(t *testing.T) {
 	t.Parallel()
 	models, err := all.New(all.Options{})
 	if err != nil {
@@ -28,8 +28,7 @@ func TestEveryModelIsSpoken(t *testing.T) {
 	}
 }
 
-// TestEveryPackageIsThere holds that the APIs are the packages of this module, all of them, by the names of their
-// folders.
+// TestEveryPackageIsThere checks that APIs contains all API packages of this module, by the names of their folders.
 func TestEveryPackageIsThere(t *testing.T) {
 	t.Parallel()
 	apis := map[string]bool{}

@@ -7,7 +7,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// event is any of the vendor's events; each has some of the members.
+// event is any of the vendor's events. Each event has some of the members.
 type event struct {
 	Type         string       `json:"type"`
 	Message      message      `json:"message"`
@@ -17,13 +17,13 @@ type event struct {
 	Usage        usage        `json:"usage"`
 }
 
-// message is what message_start says.
+// message is the member of message_start.
 type message struct {
 	ID    string `json:"id"`
 	Usage usage  `json:"usage"`
 }
 
-// contentBlock is what a block begins with.
+// contentBlock is the member of content_block_start: the beginning of a block.
 type contentBlock struct {
 	Type      string          `json:"type"`
 	Text      wtf8.Text       `json:"text"`
@@ -35,7 +35,7 @@ type contentBlock struct {
 	Input     json.RawMessage `json:"input"`
 }
 
-// delta is a piece of a block, or what message_delta says.
+// delta is the member of content_block_delta, a piece of a block, or of message_delta.
 type delta struct {
 	Type        string       `json:"type"`
 	Text        wtf8.Text    `json:"text"`
@@ -46,13 +46,13 @@ type delta struct {
 	StopDetails *stopDetails `json:"stop_details"`
 }
 
-// stopDetails say why the vendor held a reply back.
+// stopDetails explains why the vendor blocked a reply.
 type stopDetails struct {
 	Category    string `json:"category"`
 	Explanation string `json:"explanation"`
 }
 
-// usage are counts of tokens. A count that is missing or null says nothing.
+// usage holds token counts. A count that is missing or null leaves the previous one unchanged.
 type usage struct {
 	Input      *int64 `json:"input_tokens"`
 	Output     *int64 `json:"output_tokens"`
@@ -60,8 +60,7 @@ type usage struct {
 	CacheWrite *int64 `json:"cache_creation_input_tokens"`
 }
 
-// stopReasons are the vendor's stop reasons and what they mean. What pauses a turn is the vendor's own tools, which we
-// do not ask for.
+// stopReasons maps the vendor's stop reasons. Only the vendor's own tools, which no request has, pause a turn.
 var stopReasons = map[string]schemas.StopReason{
 	"end_turn":      schemas.StopStop,
 	"stop_sequence": schemas.StopStop,
@@ -72,7 +71,7 @@ var stopReasons = map[string]schemas.StopReason{
 	"sensitive":     schemas.StopError,
 }
 
-// blockedError is the error of a reply that the vendor held back.
+// blockedError returns the error of a reply that the vendor blocked.
 func blockedError(d delta) error {
 	text := "Reply blocked: " + d.StopReason
 	if d.StopDetails != nil {

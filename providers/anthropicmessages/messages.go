@@ -13,11 +13,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// textOnlyImages goes before the images of a tool result that has no words.
+// textOnlyImages is sent before the images of a tool result that has no text.
 const textOnlyImages = "(see attached image)"
 
-// messages returns the transcript. The vendor refuses blank texts and empty messages, so they are left out; and it
-// wants the results of one reply's tool calls in one message.
+// messages returns the transcript in the form of a request. It omits blank texts and empty messages, which the vendor
+// refuses, and puts the results of one reply's tool calls into one message, which the vendor requires.
 func (s *settings) messages() (out []anthropic.MessageParam) {
 	var results []anthropic.ContentBlockParamUnion
 	flush := func() {
@@ -46,7 +46,7 @@ func (s *settings) messages() (out []anthropic.MessageParam) {
 	return out
 }
 
-// userMessage returns a message. One that is a single text is sent as a plain string, which the SDK has no type for.
+// userMessage returns a user message. A single text is sent as a plain string, which the SDK has no type for.
 func userMessage(m *schemas.UserMessage, blocks []anthropic.ContentBlockParamUnion) anthropic.MessageParam {
 	user := anthropic.NewUserMessage(blocks...)
 	if len(m.Content) == 1 && blocks[0].OfText != nil {
@@ -81,7 +81,7 @@ func assistantBlocks(content schemas.Contents) (blocks []anthropic.ContentBlockP
 			case c.Redacted:
 				blocks = append(blocks, anthropic.NewRedactedThinkingBlock(c.ThinkingSignature))
 			case blank(c.Thinking):
-			case blank(c.ThinkingSignature): // the vendor takes thinking only with its own signature
+			case blank(c.ThinkingSignature): // the vendor accepts thinking only with its signature
 				blocks = append(blocks, anthropic.NewTextBlock(c.Thinking))
 			default:
 				blocks = append(blocks, anthropic.NewThinkingBlock(c.ThinkingSignature, c.Thinking))
@@ -100,7 +100,7 @@ func arguments(c schemas.ToolCall) json.RawMessage {
 	return c.Arguments
 }
 
-// toolResult returns a result. One without images is sent as a plain string, which the SDK has no type for.
+// toolResult returns a tool result. Without images it is sent as a plain string, which the SDK has no type for.
 func toolResult(m *schemas.ToolResultMessage) anthropic.ContentBlockParamUnion {
 	result := anthropic.ToolResultBlockParam{ToolUseID: m.ToolCallID, IsError: param.NewOpt(m.IsError)}
 	if !slices.ContainsFunc(m.Content, isImage) {

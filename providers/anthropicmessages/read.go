@@ -14,24 +14,24 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// textRedacted stands for thinking whose words the vendor hides.
+// textRedacted is the text of thinking that the vendor sends encrypted.
 const textRedacted = "[Reasoning redacted]"
 
-// maxQuote is how much of an event that makes no sense is quoted, in bytes.
+// maxQuote is how many bytes of an invalid event an error quotes.
 const maxQuote = 2000
 
-// A reader makes a stream of the vendor's events.
+// A reader assembles the reply from the vendor's events.
 type reader struct {
 	stream *assemble.Stream
-	blocks map[int]*block // by the vendor's index; of kinds that are not known there are none
-	begun  bool           // message_start has come
-	done   bool           // message_stop has come
+	blocks map[int]*block // open blocks of known types, by the vendor's index
+	begun  bool           // message_start was received
+	done   bool           // message_stop was received
 }
 
-// A block is one that the vendor has open.
+// A block is a block that the vendor has not ended.
 type block struct {
 	*assemble.Block
-	given bool // a tool call's arguments came whole with its start
+	complete bool // content_block_start contained all arguments of the tool call
 }
 
 // read reads the reply to its end.
@@ -42,7 +42,7 @@ func read(s *assemble.Stream, body io.Reader) error {
 		e, err := events.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return r.early()
+			return r.errEarly()
 		case err != nil:
 			return err
 		}
@@ -53,15 +53,15 @@ func read(s *assemble.Stream, body io.Reader) error {
 	return nil
 }
 
-// early is the error of a body that ends as if the reply were complete.
-func (r *reader) early() error {
+// errEarly returns the error of a body that ends without an error before the reply is complete.
+func (r *reader) errEarly() error {
 	if r.begun {
 		return schemas.NewFailure(schemas.FailureConnection, "Anthropic stream ended before message_stop")
 	}
 	return schemas.NewFailure(schemas.FailureConnection, "Anthropic stream ended before message_start")
 }
 
-// event takes in an event. Those that are not known may have anything in them, and are ignored.
+// event handles an event. It ignores unknown events without decoding them.
 func (r *reader) event(e sse.Event) error {
 	switch e.Name {
 	case "error":
@@ -103,18 +103,18 @@ func (r *reader) event(e sse.Event) error {
 	return nil
 }
 
-// parse decodes an event. Vendors that imitate the API do not always escape what they send.
+// parse decodes an event. It repairs invalid JSON, because compatible vendors do not always escape strings.
 func (ev *event) parse(data []byte) error {
 	err := chat.Decode(data, ev)
 	if err == nil {
 		return nil
 	}
-	mended, ok := partialjson.Repair(string(data))
+	repaired, ok := partialjson.Repair(string(data))
 	if !ok {
 		return err
 	}
 	*ev = event{}
-	return chat.Decode(mended, ev)
+	return chat.Decode(repaired, ev)
 }
 
 func (r *reader) start(index int, c contentBlock) {
@@ -122,10 +122,10 @@ func (r *reader) start(index int, c contentBlock) {
 	switch c.Type {
 	case "text":
 		b.Block = r.stream.OpenText()
-		b.say(string(c.Text))
+		b.begin(string(c.Text))
 	case "thinking":
 		b.Block = r.stream.OpenThinking()
-		b.say(string(c.Thinking))
+		b.begin(string(c.Thinking))
 		b.Sign(c.Signature)
 	case "redacted_thinking":
 		b.Block = r.stream.OpenThinking()
@@ -136,7 +136,7 @@ func (r *reader) start(index int, c contentBlock) {
 		b.Block = r.stream.OpenToolCall(c.ID, c.Name)
 		if input := string(c.Input); input != "" && input != "null" && input != "{}" {
 			b.Replace(input)
-			b.given = true
+			b.complete = true
 		}
 	default:
 		delete(r.blocks, index)
@@ -145,14 +145,14 @@ func (r *reader) start(index int, c contentBlock) {
 	r.blocks[index] = b
 }
 
-// say appends what a block begins with, which is usually nothing.
-func (b *block) say(text string) {
+// begin appends the text of content_block_start, which is usually empty.
+func (b *block) begin(text string) {
 	if text != "" {
 		b.Delta(text)
 	}
 }
 
-// delta takes in a piece of a block. One that does not fit the block's kind is ignored.
+// delta appends a piece to a block. A piece that does not fit the block's type is ignored.
 func (r *reader) delta(b *block, d delta) {
 	if b == nil {
 		return
@@ -165,16 +165,16 @@ func (r *reader) delta(b *block, d delta) {
 	case d.Type == "signature_delta" && kind == schemas.ContentThinking:
 		b.AddSignature(d.Signature)
 	case d.Type == "input_json_delta" && kind == schemas.ContentToolCall:
-		if b.given && d.PartialJSON != "" {
+		if b.complete && d.PartialJSON != "" {
 			b.Replace("")
-			b.given = false
+			b.complete = false
 		}
 		b.Delta(string(d.PartialJSON))
 	}
 }
 
-// messageDelta takes in why the reply ended, and what it took. A reason that nobody knows ends the reply as an error
-// with the usage from before, as in the reference; and so do those that say that the vendor held the reply back.
+// messageDelta handles the stop reason and the usage. An unknown reason is an error, and the reply keeps its previous
+// usage, as in the reference. A reason of a blocked reply is an error too.
 func (r *reader) messageDelta(ev event) error {
 	reason := ev.Delta.StopReason
 	finish, known := stopReasons[reason]
@@ -191,7 +191,7 @@ func (r *reader) messageDelta(ev event) error {
 	return nil
 }
 
-// stop is the end of the reply. Vendors that imitate the API do not always say why.
+// stop ends the reply. Without a stop reason, which compatible vendors may omit, the reason is stop.
 func (r *reader) stop() {
 	r.done = true
 	if r.stream.Finished() == "" {
@@ -199,7 +199,7 @@ func (r *reader) stop() {
 	}
 }
 
-// usage sets the counts that there are, over those from before.
+// usage replaces the counts that u has.
 func (r *reader) usage(u usage) {
 	sum := r.stream.Usage()
 	for _, count := range []struct {

@@ -13,9 +13,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// leastOutput is asked for where neither the request nor the catalogue has a limit: the vendor insists on one, and
-// every model has this many tokens.
-const leastOutput = 4096
+// defaultOutput is the token limit of a reply if neither the request nor the catalogue has one. The vendor requires a
+// limit, and every model supports this one.
+const defaultOutput = 4096
 
 // params returns the body of the request.
 func (s *settings) params() (p anthropic.MessageNewParams, err error) {
@@ -35,7 +35,7 @@ func (s *settings) params() (p anthropic.MessageNewParams, err error) {
 	}
 	t := s.thinking()
 	p.MaxTokens, p.Thinking, p.OutputConfig.Effort = t.maxTokens, t.config, t.effort
-	// While a model thinks, the vendor wants no other temperature than its own.
+	// While a model thinks, the vendor accepts only its default temperature.
 	if s.Temperature != nil && !t.enabled && !claude.AlwaysThinks(s.Model) {
 		p.Temperature = param.NewOpt(*s.Temperature)
 	}
@@ -43,20 +43,20 @@ func (s *settings) params() (p anthropic.MessageNewParams, err error) {
 	return p, nil
 }
 
-// limit returns how long the reply may be, in tokens, its thinking included.
+// limit returns the limit of the reply in tokens, including its thinking.
 func (s *settings) limit() int64 {
 	limit := s.Output()
 	if limit == 0 {
 		limit = s.Model.MaxTokens / 3
 	}
 	if limit == 0 {
-		limit = leastOutput
+		limit = defaultOutput
 	}
 	return limit
 }
 
-// tools returns the tools. Of their schemas the vendor takes properties and required at the top level, and nothing
-// else.
+// tools returns the tools. Of a schema's top level it sends only properties and required, because the vendor accepts
+// nothing else.
 func (s *settings) tools() ([]anthropic.ToolUnionParam, error) {
 	var tools []anthropic.ToolUnionParam
 	for _, t := range s.Tools {
@@ -95,7 +95,7 @@ func inputSchema(t schemas.ToolDefinition) (anthropic.ToolInputSchemaParam, erro
 	return anthropic.ToolInputSchemaParam{Properties: parameters.Properties, Required: parameters.Required}, nil
 }
 
-// toolChoice returns the choice as it was given; a string is its type.
+// toolChoice returns the request's tool choice unchanged. A string counts as the type of the choice.
 func (s *settings) toolChoice() (choice anthropic.ToolChoiceUnionParam, err error) {
 	if len(s.ToolChoice) == 0 {
 		return choice, nil
@@ -110,8 +110,8 @@ func (s *settings) toolChoice() (choice anthropic.ToolChoiceUnionParam, err erro
 	return param.Override[anthropic.ToolChoiceUnionParam](s.ToolChoice), nil
 }
 
-// markCache marks where the vendor's cache may end: behind the system prompt, the tools, and the last message if it is
-// the user's.
+// markCache marks the points up to which the vendor may cache: after the system prompt, after the tools, and after the
+// last message if that is the user's.
 func (s *settings) markCache(p *anthropic.MessageNewParams) {
 	if s.Retention() == providers.CacheNone {
 		return
@@ -128,7 +128,7 @@ func (s *settings) markCache(p *anthropic.MessageNewParams) {
 	}
 	if n := len(p.Messages); n > 0 && p.Messages[n-1].Role == anthropic.MessageParamRoleUser {
 		last := &p.Messages[n-1]
-		last.SetExtraFields(nil) // content with a mark is a list
+		last.SetExtraFields(nil) // only content in the form of a list can have a mark
 		if c := last.Content[len(last.Content)-1].GetCacheControl(); c != nil {
 			*c = mark
 		}

@@ -7,15 +7,16 @@ import (
 	"github.com/loopbus/loopbus/providers/internal/claude"
 )
 
-// betaFineGrained is how arguments of tools were streamed unbuffered before tools could be marked for it.
+// betaFineGrained is the beta feature that streams the arguments of all tools unbuffered. Servers that do not know the
+// mark of a tool support it.
 const betaFineGrained = "fine-grained-tool-streaming-2025-05-14"
 
-// settings are a request with what its model and its options say.
+// settings is a request with its model's compat flags and the API's own options.
 type settings struct {
 	*providers.Request
 	compat
 	vendor
-	adaptive bool // the model takes an effort instead of a budget
+	adaptive bool // the model accepts an effort instead of a budget
 }
 
 type compat struct {
@@ -46,7 +47,7 @@ func settingsOf(req *providers.Request) (*settings, error) {
 
 func (s *settings) eagerToolInput() bool { return unlessSet(s.EagerToolInput, true) }
 
-// betas returns the value of the header that asks for what is not yet part of the API.
+// betas returns the value of the header that enables beta features.
 func (s *settings) betas() string {
 	var betas []string
 	if len(s.Tools) > 0 && !s.eagerToolInput() {
@@ -58,6 +59,7 @@ func (s *settings) betas() string {
 	return strings.Join(betas, ",")
 }
 
+// unlessSet returns the flag, or value if the flag is not set.
 func unlessSet(flag *bool, value bool) bool {
 	if flag != nil {
 		return *flag

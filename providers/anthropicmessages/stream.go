@@ -33,7 +33,7 @@ func Stream(ctx context.Context, req *providers.Request) iter.Seq2[schemas.Strea
 	})
 }
 
-// call sends the request, more than once if need be, and returns the response that is to be read.
+// call sends the request, with retries, and returns a successful response. The caller closes its body.
 func call(ctx context.Context, req *providers.Request) (*http.Response, error) {
 	settings, err := settingsOf(req)
 	if err != nil {
@@ -52,7 +52,7 @@ func call(ctx context.Context, req *providers.Request) (*http.Response, error) {
 	if betas := settings.betas(); betas != "" {
 		options = append(options, option.WithHeader("anthropic-beta", betas))
 	}
-	// Nothing is read from the SDK's stream, only what it would read from.
+	// The SDK's stream is not read. The response that it would read from is in resp.
 	err = messages.NewStreaming(ctx, params, options...).Err()
 	if failure, failed := tap.Failure(); failed {
 		return nil, statusError(failure)
@@ -63,7 +63,7 @@ func call(ctx context.Context, req *providers.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// key says the key as the provider wants it.
+// key returns the option that sends the key in the header that the provider expects.
 func key(req *providers.Request) option.RequestOption {
 	if req.Model.Provider == providers.GitHubCopilot {
 		return option.WithAuthToken(req.APIKey)
@@ -71,7 +71,7 @@ func key(req *providers.Request) option.RequestOption {
 	return option.WithAPIKey(req.APIKey)
 }
 
-// statusError is the error of a response that says so by its status.
+// statusError returns the error of a failed response.
 func statusError(f transport.Failure) error {
 	return failure.OfResponse(fmt.Sprintf("%d %s", f.Status, cmp.Or(f.Text(), "status code (no body)")), f)
 }

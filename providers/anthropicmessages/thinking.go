@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// thinking is how much a model is to think, and what depends on it.
+// thinking holds the thinking options of a request, and the limit that depends on them.
 type thinking struct {
 	enabled   bool
 	maxTokens int64 // of the whole reply
@@ -18,19 +18,19 @@ type thinking struct {
 	effort    anthropic.OutputConfigEffort
 }
 
-// thinking translates the level that the session asks for, or with Direct what the options say. The level is not
-// clamped to the model's: the vendor knows budgets and efforts, not levels.
+// thinking translates the level that the session requests, or with Direct the API's own options. The level is not
+// clamped to the model's levels, because the vendor uses budgets and efforts and not levels.
 func (s *settings) thinking() thinking {
 	t := thinking{maxTokens: s.limit()}
-	asked := !s.Direct && s.Reasoning != "" && s.Reasoning != schemas.ThinkingOff
+	requested := !s.Direct && s.Reasoning != "" && s.Reasoning != schemas.ThinkingOff
 	budget, effort := s.ThinkingBudgetTokens, s.Effort
 	switch {
-	case asked && s.adaptive:
+	case requested && s.adaptive:
 		effort = claude.Effort(s.Model, s.Reasoning)
-	case asked:
+	case requested:
 		t.maxTokens, budget = providers.FitThinking(t.maxTokens, s.Model.MaxTokens, s.Reasoning, s.ThinkingBudgets)
 	}
-	t.enabled = asked || s.Direct && unlessSet(s.ThinkingEnabled, false)
+	t.enabled = requested || s.Direct && unlessSet(s.ThinkingEnabled, false)
 	if !s.Model.Reasoning {
 		return t
 	}
@@ -45,7 +45,7 @@ func (s *settings) thinking() thinking {
 		t.config.OfEnabled = &anthropic.ThinkingConfigEnabledParam{
 			BudgetTokens: cmp.Or(budget, claude.MinBudget), Display: anthropic.ThinkingConfigEnabledDisplay(display),
 		}
-	case claude.AlwaysThinks(s.Model): // the vendor refuses a request to stop that
+	case claude.AlwaysThinks(s.Model): // the vendor refuses a request to turn it off
 	case !s.Direct || s.ThinkingEnabled != nil:
 		t.config.OfDisabled = new(anthropic.ThinkingConfigDisabledParam)
 	}

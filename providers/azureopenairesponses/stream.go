@@ -1,5 +1,5 @@
-// Package azureopenairesponses speaks OpenAI's Responses API as Azure serves it, on OpenAI's own SDK: another way to
-// say the key, a version in the query, and deployments that may have names of their own.
+// Package azureopenairesponses implements OpenAI's Responses API as served by Azure, with OpenAI's SDK. Differences
+// are the header of the key, a version in the query, and deployments that may have their own names.
 package azureopenairesponses
 
 import (
@@ -20,13 +20,14 @@ import (
 // API is the id of the API in the catalogue.
 const API = "azure-openai-responses"
 
-// defaultVersion is the version of the API where nothing else is said.
+// defaultVersion is the version of the API if neither the options nor the environment set one.
 const defaultVersion = "v1"
 
 var errNoURL = schemas.NewFailure(schemas.FailureInvalidRequest, "Azure OpenAI base URL is required. "+
 	"Set AZURE_OPENAI_BASE_URL or AZURE_OPENAI_RESOURCE_NAME, or pass azureBaseUrl, azureResourceName, or model.baseUrl.")
 
-// options are the vendor's own of a request. What they leave open comes from the environment, and then from the model.
+// options holds the API's own options of a request. For an option that is not set, the environment and then the model
+// are used.
 type options struct {
 	APIVersion     string `json:"azureApiVersion"`
 	ResourceName   string `json:"azureResourceName"`
@@ -67,6 +68,7 @@ func Stream(ctx context.Context, req *providers.Request) iter.Seq2[schemas.Strea
 	})
 }
 
+// baseURL returns the base URL of the options, the environment or the model, in this order; "" if there is none.
 func (o options) baseURL(req *providers.Request) string {
 	url := first(strings.TrimSpace(o.BaseURL), strings.TrimSpace(req.Env("AZURE_OPENAI_BASE_URL")))
 	if resource := first(o.ResourceName, req.Env("AZURE_OPENAI_RESOURCE_NAME")); url == "" && resource != "" {
@@ -75,7 +77,8 @@ func (o options) baseURL(req *providers.Request) string {
 	return strings.TrimRight(first(url, req.Model.BaseURL), "/")
 }
 
-// deployment is what Azure calls the model: as asked, or as AZURE_OPENAI_DEPLOYMENT_NAME_MAP (model=deployment,…) says.
+// deployment returns Azure's name of the model: the option, or else the name in AZURE_OPENAI_DEPLOYMENT_NAME_MAP
+// (model=deployment,...), or else the model's id.
 func (o options) deployment(req *providers.Request) string {
 	if o.DeploymentName != "" {
 		return o.DeploymentName

@@ -23,21 +23,21 @@ const defaultRegion = "us-east-1"
 // awsEndpoint is an endpoint of AWS itself, which serves one region.
 var awsEndpoint = regexp.MustCompile(`^bedrock-runtime(-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?$`)
 
-// An account is where a request goes and with whose credentials. One of key and credentials is set.
+// An account is the destination of a request and the credentials for it. Either key or credentials is set.
 type account struct {
-	key         string // sent as it is
+	key         string // sent unchanged
 	credentials aws.CredentialsProvider
 	region      string
-	endpoint    string // empty for AWS's own
+	endpoint    string // empty for the region's endpoint at AWS
 }
 
-// shared is what the SDK finds on the machine, by profile. It is safe for concurrent use.
+// shared caches the configurations that the SDK finds on the machine, by profile. It is safe for concurrent use.
 type shared struct {
 	mu      sync.Mutex
 	configs map[string]aws.Config
 }
 
-// account settles what the request says nothing of.
+// account returns the account for a request, from its options, its environment and the machine's configuration.
 func (sh *shared) account(ctx context.Context, s *settings) (account, error) {
 	a := account{key: s.APIKey}
 	region := cmp.Or(s.Region, s.Env("AWS_REGION", "AWS_DEFAULT_REGION"))
@@ -54,11 +54,11 @@ func (sh *shared) account(ctx context.Context, s *settings) (account, error) {
 		a.credentials = found.Credentials
 		region = cmp.Or(region, found.Region)
 	}
-	a.region, a.endpoint = place(cmp.Or(region, regionOfARN(s.Model.ID)), s.Model.BaseURL)
+	a.region, a.endpoint = endpointOf(cmp.Or(region, regionOfARN(s.Model.ID)), s.Model.BaseURL)
 	return a, nil
 }
 
-// config returns what there is for a profile; the empty one is the default.
+// config returns the configuration of a profile. The empty profile is the default one.
 func (sh *shared) config(ctx context.Context, profile string) (aws.Config, error) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -66,7 +66,7 @@ func (sh *shared) config(ctx context.Context, profile string) (aws.Config, error
 		return found, nil
 	}
 	found, err := config.LoadDefaultConfig(ctx, config.WithSharedConfigProfile(profile),
-		config.WithLogger(logging.StandardLogger{Logger: log.Default()})) // by itself it writes to stderr
+		config.WithLogger(logging.StandardLogger{Logger: log.Default()})) // the SDK's default logger writes to stderr
 	if err != nil {
 		return found, fmt.Errorf("configuration of AWS, profile %q: %w", profile, err)
 	}
@@ -74,8 +74,8 @@ func (sh *shared) config(ctx context.Context, profile string) (aws.Config, error
 	return found, nil
 }
 
-// place returns the region to sign for and the endpoint to send to, empty for the region's own.
-func place(region, baseURL string) (string, string) {
+// endpointOf returns the region to sign for and the endpoint to send to, which is empty for the region's endpoint.
+func endpointOf(region, baseURL string) (string, string) {
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Host == "" {
 		return cmp.Or(region, defaultRegion), baseURL
@@ -90,7 +90,7 @@ func place(region, baseURL string) (string, string) {
 	return m[2], baseURL
 }
 
-// regionOfARN returns the region that an ARN names, or nothing.
+// regionOfARN returns the region in an ARN, or "".
 func regionOfARN(id string) string {
 	if parts := strings.SplitN(id, ":", 5); len(parts) == 5 && parts[0] == "arn" {
 		return parts[3]
@@ -98,8 +98,8 @@ func regionOfARN(id string) string {
 	return ""
 }
 
-// sendKey signs a request with a Bedrock API key. The SDK's own signer does so over HTTPS only; a gateway on the same
-// machine has none.
+// sendKey signs a request with a Bedrock API key. The SDK's own signer requires HTTPS, which a gateway on the same
+// machine may not have.
 type sendKey struct{}
 
 func (sendKey) SignWithBearerToken(_ context.Context, token bearer.Token, message bearer.Message) (bearer.Message,

@@ -1,26 +1,26 @@
-// Package bedrockconversestream speaks the ConverseStream operation of Amazon Bedrock
+// Package bedrockconversestream implements the ConverseStream operation of Amazon Bedrock
 // (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html).
 //
-// Requests are built, signed, sent and repeated by aws-sdk-go-v2, whose frames of the answer are decoded as well. What
-// is in the frames is not left to it: its reader runs in a goroutine of its own, where a panic takes the process down,
-// and it makes U+FFFD of an emoji that is cut in two.
+// aws-sdk-go-v2 builds, signs, sends and retries requests, and decodes the frames of the response. The contents of
+// the frames are decoded by this package: the SDK's reader runs in its own goroutine, where a panic would end the
+// process, and it replaces an emoji that is split between two deltas by U+FFFD.
 //
 // # Credentials
 //
-// A key of the request is a Bedrock API key and sent as it is. Without one, requests are signed: with
-// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the request's environment; or else with what the
-// SDK finds where it always looks (the process's own environment, shared configuration, single sign-on, a container's
-// or an instance's role). That is the one thing here that does not come with the request. [Stream] looks for each
-// request; [New] keeps what it found until it expires.
+// A key in the request is a Bedrock API key and sent unchanged. Without one, requests are signed with
+// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the request's environment, or with what the SDK
+// finds by default (the process's environment, shared configuration, single sign-on, or the role of a container or
+// instance). This is the only input that does not come with the request. [Stream] looks up credentials for each
+// request; the function of [New] caches them until they expire.
 //
-// The region is the first there is of: the option, AWS_REGION and AWS_DEFAULT_REGION, the shared configuration's, that
-// of the model's ARN, that of the base URL, us-east-1. A base URL that is AWS's own serves its own region, and gives
-// way to another.
+// The region is the first of: the option, AWS_REGION and AWS_DEFAULT_REGION, the shared configuration, the model's
+// ARN, the base URL, us-east-1. A base URL of AWS itself is only valid for its own region, and is replaced for
+// another one.
 //
 // # Flags of a model (compat)
 //
-//   - supportsCachePoints: by default those of Anthropic's models do that are known to.
-//   - forceAdaptiveThinking: the model takes an effort instead of a budget for thinking; by default the id decides.
+//   - supportsCachePoints: by default, true for the Anthropic models known to support them.
+//   - forceAdaptiveThinking: the model takes an effort instead of a thinking budget; by default its id decides.
 //
 // # Options (vendor)
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/providers/internal/transport"
 )
 
-// exceptions are what the vendor's errors are called, by their codes in lower case.
+// exceptions maps the codes of the vendor's errors, in lower case, to their names in an error text.
 var exceptions = map[string]string{
 	"internalserverexception":     "Internal server error",
 	"modelstreamerrorexception":   "Model stream error",
@@ -21,15 +21,15 @@ var exceptions = map[string]string{
 	"validationexception":         "Validation error",
 }
 
-// exception is the error that the vendor tells of by a code and a message, with the status of the response, 0 in a
+// exception returns the error for a code and message that the vendor sent. status is that of the response, 0 within a
 // stream.
 func exception(status int, code, message string) error {
 	name := cmp.Or(exceptions[strings.ToLower(code)], code)
 	return failure.New(name+": "+message, status, code)
 }
 
-// callError is the error of a request that came to nothing. What says no more than that, or is not the vendor's own but
-// say a proxy's, is quoted.
+// callError returns the error of a failed request. If the response has no code or message of the vendor, such as one of
+// a proxy, the error quotes its status and body.
 func callError(tap *transport.Tap, err error) error {
 	f, failed := tap.Failure()
 	if !failed {

@@ -7,7 +7,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// event is any of the vendor's events; each has some of the members. What it is called is in the frame.
+// event is any of the vendor's events. Each event has some of the members. Its name is in a header of the frame.
 type event struct {
 	Role       string `json:"role"`
 	Index      int    `json:"contentBlockIndex"`
@@ -17,7 +17,7 @@ type event struct {
 	Usage      *usage `json:"usage"`
 }
 
-// start is what a block begins with, if it is a tool call.
+// start is the beginning of a block that is a tool call.
 type start struct {
 	ToolUse *struct {
 		ID   string `json:"toolUseId"`
@@ -25,7 +25,7 @@ type start struct {
 	} `json:"toolUse"`
 }
 
-// delta is a piece of a block; one member is there.
+// delta is a piece of a block. It has one of the members.
 type delta struct {
 	Text    *wtf8.Text `json:"text"`
 	ToolUse *struct {
@@ -38,7 +38,7 @@ type delta struct {
 	} `json:"reasoningContent"`
 }
 
-// usage are counts of tokens.
+// usage holds token counts.
 type usage struct {
 	Input      int64 `json:"inputTokens"`
 	Output     int64 `json:"outputTokens"`
@@ -54,8 +54,7 @@ func (u usage) counts() schemas.Usage {
 	}
 }
 
-// stopReasons are the vendor's stop reasons and what they mean. Those of a reply that was held back or spoilt are
-// errors.
+// stopReasons maps the vendor's stop reasons. Those of a blocked or malformed reply are errors.
 var stopReasons = map[string]schemas.StopReason{
 	"end_turn":                      schemas.StopStop,
 	"stop_sequence":                 schemas.StopStop,

@@ -13,26 +13,26 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What a frame may have, in bytes. The SDK's decoder believes what a frame says of its own length, and looks for each
-// header among all those before it.
+// Limits of a frame in bytes. The SDK's decoder trusts the length that a frame states, and its time for headers is
+// quadratic in their number.
 const (
 	maxFrame   = sse.MaxEvent
 	maxHeaders = 4 << 10
-	keptBuffer = 256 << 10 // memory that stays with the reader between frames
+	keptBuffer = 256 << 10 // buffer kept between frames
 )
 
 // frames reads the frames of a body.
 type frames struct {
 	in      *bufio.Reader
 	decoder *eventstream.Decoder
-	payload []byte // memory of the frame before
+	payload []byte // the buffer of the previous frame, which the next one reuses
 }
 
 func newFrames(body io.Reader) *frames {
 	return &frames{in: bufio.NewReaderSize(body, 32<<10), decoder: eventstream.NewDecoder()}
 }
 
-// next returns the next frame, which is valid until the call after. Its payload may be decoded.
+// next returns the next frame, which is valid until the next call. Its payload is within the limits for decoding.
 func (f *frames) next() (eventstream.Message, error) {
 	if err := f.checkLengths(); err != nil {
 		return eventstream.Message{}, err
@@ -47,7 +47,8 @@ func (f *frames) next() (eventstream.Message, error) {
 	return frame, schemas.CheckValues("a frame of the Bedrock stream", frame.Payload, schemas.MaxReplyValues)
 }
 
-// checkLengths looks at how long the next frame says that it is. What is no frame at all is for the decoder to say.
+// checkLengths returns an error if the lengths that the next frame states exceed the limits. It ignores bytes that are
+// not a frame; the decoder returns an error for them.
 func (f *frames) checkLengths() error {
 	prelude, err := f.in.Peek(12)
 	if err != nil || binary.BigEndian.Uint32(prelude[8:]) != crc32.ChecksumIEEE(prelude[:8]) {

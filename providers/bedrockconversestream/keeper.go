@@ -7,14 +7,15 @@ import (
 	"net/http"
 )
 
-// A keeper is the SDK's HTTP client. It keeps the body of a good response, and gives the SDK an empty one.
+// A keeper is the HTTP client of the SDK. It keeps the body of a successful response, and returns an empty body to the
+// SDK.
 type keeper struct {
 	client *http.Client
 	body   io.ReadCloser
 }
 
-// Do sends an attempt. The SDK closes the request's body as soon as there is a response, and net/http, which may not be
-// done with it, gives up the connection then and with it the response: so it gets a body of its own.
+// Do sends an attempt. It gives net/http its own copy of the request's body: the SDK closes the body as soon as there
+// is a response, and net/http, which may still be sending it, would then close the connection and lose the response.
 func (k *keeper) Do(r *http.Request) (*http.Response, error) {
 	own, err := withOwnBody(r)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// messages returns the transcript. The vendor wants the results of one reply's tool calls in one message, and refuses
-// replies without content.
+// messages returns the transcript in the form of a request. It puts the results of one reply's tool calls into one
+// message, which the vendor requires, and omits replies without content, which the vendor refuses.
 func (s *settings) messages() ([]types.Message, error) {
 	c := converter{claude: s.claude}
 	for _, m := range providers.Transform(s.Messages, s.Model, claude.CleanID) {
@@ -28,9 +28,10 @@ func (s *settings) messages() ([]types.Message, error) {
 	return c.out, nil
 }
 
+// converter converts the messages of a transcript.
 type converter struct {
-	claude  bool
-	results bool // the last message holds tool results
+	claude  bool // the model is one of Anthropic's
+	results bool // the last message has tool results
 	out     []types.Message
 }
 
@@ -103,8 +104,8 @@ func (c *converter) assistantBlocks(content schemas.Contents) (blocks []types.Co
 	return blocks, nil
 }
 
-// thinking returns what a thought is sent as, nil for nothing. Anthropic's models take it only with its signature,
-// others know no signatures.
+// thinking returns the block that thinking is sent as, or nil to omit it. Anthropic's models accept thinking only with
+// its signature; the models of other vendors have no signatures.
 func (c *converter) thinking(b schemas.Thinking) types.ContentBlock {
 	if b.Redacted {
 		hidden, err := base64.StdEncoding.DecodeString(b.ThinkingSignature)
@@ -150,7 +151,7 @@ func toolResult(m *schemas.ToolResultMessage) ([]types.ContentBlock, error) {
 	return []types.ContentBlock{&types.ContentBlockMemberToolResult{Value: result}}, nil
 }
 
-// imageFormats are what the vendor calls the kinds of image that it takes.
+// imageFormats maps the media types of images that the vendor accepts to its names of them.
 var imageFormats = map[string]types.ImageFormat{
 	"image/jpeg": types.ImageFormatJpeg, "image/jpg": types.ImageFormatJpeg, "image/png": types.ImageFormatPng,
 	"image/gif": types.ImageFormatGif, "image/webp": types.ImageFormatWebp,

@@ -18,7 +18,7 @@ func TestPlace(t *testing.T) {
 		{"eu-west-1", "", "eu-west-1", ""},
 		{"", "", "us-east-1", ""},
 	} {
-		if region, url := place(tc.region, tc.url); region != tc.wantRegion || url != tc.wantURL {
+		if region, url := endpointOf(tc.region, tc.url); region != tc.wantRegion || url != tc.wantURL {
 			t.Errorf("%q, %q: %q, %q, want %q, %q", tc.region, tc.url, region, url, tc.wantRegion, tc.wantURL)
 		}
 	}

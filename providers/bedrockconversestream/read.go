@@ -14,20 +14,20 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// textRedacted stands for thinking whose words the vendor hides.
+// textRedacted is the text of thinking that the vendor sends encrypted.
 const textRedacted = "[Reasoning redacted]"
 
-// errEarly is the error of a body that ends, or makes no sense any more, before the reply is complete.
+// errEarly is the error of a body that ends, or becomes invalid, before the reply is complete.
 var errEarly = schemas.NewFailure(schemas.FailureConnection, "Bedrock stream ended before messageStop")
 
 var errBehindSignature = schemas.NewFailure(schemas.FailureServerError, "hidden thinking behind a signature")
 
-// A reader makes a stream of the vendor's events.
+// A reader assembles the reply from the vendor's events.
 type reader struct {
 	stream  *assemble.Stream
 	blocks  map[int]*assemble.Block // by the vendor's index
-	reason  string                  // why the reply ended
-	counted bool                    // its usage has come, which is the last there is
+	reason  string                  // the stop reason; "" before messageStop
+	counted bool                    // metadata, the last event, was received
 }
 
 // read reads the reply to its end.
@@ -39,7 +39,7 @@ func read(s *assemble.Stream, body io.Reader) error {
 		if errors.Is(err, io.EOF) {
 			break
 		} else if schemas.FailureCodeOf(err) != schemas.FailureUnknown {
-			return err // of the connection
+			return err // an error of the connection or of a limit
 		} else if err != nil {
 			return fmt.Errorf("%w: %w", errEarly, err)
 		}
@@ -50,7 +50,7 @@ func read(s *assemble.Stream, body io.Reader) error {
 	return r.finish()
 }
 
-// frame takes in a frame. Unknown events are ignored.
+// frame handles a frame. Unknown events are ignored.
 func (r *reader) frame(f eventstream.Message) error {
 	switch kind := header(f, eventstreamapi.MessageTypeHeader); kind {
 	case eventstreamapi.EventMessageType:
@@ -114,8 +114,8 @@ func (r *reader) event(name string, e event) error {
 	return nil
 }
 
-// delta takes in a piece of a block. Only tool calls are announced: text and thinking begin with their first piece. A
-// piece that does not fit its block's kind is ignored.
+// delta appends a piece to a block. It opens a block of text or thinking at its first piece, because only tool calls
+// have a contentBlockStart. A piece that does not fit the block's type is ignored.
 func (r *reader) delta(index int, d delta) error {
 	b := r.blocks[index]
 	if b == nil {
@@ -146,7 +146,7 @@ func (r *reader) delta(index int, d delta) error {
 	return nil
 }
 
-// finish ends the reply by its reason.
+// finish ends the reply with its stop reason.
 func (r *reader) finish() error {
 	if r.reason == "" {
 		return errEarly

@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/providers"
 )
 
-// input returns the request as the SDK takes it.
+// input returns the request in the form of the SDK.
 func (s *settings) input() (*bedrockruntime.ConverseStreamInput, error) {
 	in := &bedrockruntime.ConverseStreamInput{ModelId: aws.String(s.Model.ID)}
 	if system := s.System(); system != "" {
@@ -45,7 +45,7 @@ func (s *settings) inference(t thinking) *types.InferenceConfiguration {
 	if t.maxTokens > 0 {
 		config.MaxTokens = aws.Int32(int32(min(t.maxTokens, math.MaxInt32)))
 	}
-	if s.Temperature != nil && t.fields == nil { // the vendor wants no other than its own while a model thinks
+	if s.Temperature != nil && t.fields == nil { // only the default is accepted while a model thinks
 		config.Temperature = aws.Float32(float32(*s.Temperature))
 	}
 	return config
@@ -59,7 +59,7 @@ func (s *settings) cachePoint() types.CachePointBlock {
 	return point
 }
 
-// toolConfig returns the tools, their schemas as they are; nothing if there are none, or none may be called.
+// toolConfig returns the tools with their schemas unchanged, or nil if there are no tools or none may be called.
 func (s *settings) toolConfig() (*types.ToolConfiguration, error) {
 	choice, none, err := s.toolChoice()
 	if err != nil || none || len(s.Tools) == 0 {
@@ -81,7 +81,8 @@ func (s *settings) toolConfig() (*types.ToolConfiguration, error) {
 	return config, nil
 }
 
-// toolChoice returns which tool is to be called, or that none may be: a request has no form for that but to name none.
+// toolChoice returns the tool choice. none reports whether no tool may be called, for which the vendor has no choice:
+// the request then has no tools.
 func (s *settings) toolChoice() (choice types.ToolChoice, none bool, err error) {
 	if len(s.ToolChoice) == 0 {
 		return nil, false, nil

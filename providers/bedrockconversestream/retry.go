@@ -10,21 +10,21 @@ import (
 	"github.com/loopbus/loopbus/providers/internal/transport"
 )
 
-// retryer says whether and when a request is repeated: as AWS wants it, unless the response says something else. A
-// gateway in AWS's place may, and so does the tap where a wait would be too long.
+// retryer returns the policy for retries: that of AWS, unless the headers of the response decide. A gateway in place of
+// AWS may set them, and the tap does if the wait would be too long.
 func retryer(req *providers.Request, tap *transport.Tap) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = max(0, req.MaxRetries) + 1
 		usual := retry.NewExponentialJitterBackoff(o.MaxBackoff)
 		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, err error) (time.Duration, error) {
 			if failure, failed := tap.Failure(); failed {
-				if wait, told := transport.RetryAfter(failure.Header, req.Time()); told {
+				if wait, ok := transport.RetryAfter(failure.Header, req.Time()); ok {
 					return wait, nil
 				}
 			}
 			return usual.BackoffDelay(attempt, err)
 		})
-		told := retry.IsErrorRetryableFunc(func(error) aws.Ternary {
+		byHeader := retry.IsErrorRetryableFunc(func(error) aws.Ternary {
 			failure, _ := tap.Failure()
 			switch failure.Header.Get("X-Should-Retry") {
 			case "true":
@@ -34,6 +34,6 @@ func retryer(req *providers.Request, tap *transport.Tap) aws.Retryer {
 			}
 			return aws.UnknownTernary
 		})
-		o.Retryables = append([]retry.IsErrorRetryable{told}, o.Retryables...)
+		o.Retryables = append([]retry.IsErrorRetryable{byHeader}, o.Retryables...)
 	})
 }

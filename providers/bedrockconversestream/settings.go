@@ -8,13 +8,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// settings are a request with what its model and its options say.
+// settings is a request with its model's compat flags and the API's own options.
 type settings struct {
 	*providers.Request
 	compat
 	vendor
-	claude   bool // one of Anthropic's models
-	adaptive bool // it takes an effort instead of a budget
+	claude   bool // the model is one of Anthropic's
+	adaptive bool // the model accepts an effort instead of a budget
 }
 
 type compat struct {
@@ -42,16 +42,17 @@ func settingsOf(req *providers.Request) (*settings, error) {
 	return s, err
 }
 
-// names returns what the model is called, in one spelling: the id of an inference profile may say nothing of the model.
+// names returns the id and the name of the model in a uniform spelling. The name is needed because the id of an
+// inference profile may not tell the model.
 func names(m *providers.Model) string {
 	spelling := strings.NewReplacer(" ", "-", "_", "-", ".", "-", ":", "-", "/", "-")
 	return spelling.Replace(strings.ToLower(m.ID)) + "\n" + spelling.Replace(strings.ToLower(m.Name)) + "\n"
 }
 
-// cachingModels are parts of the names of the models that know cache points.
+// cachingModels lists parts of the names of models that support cache points.
 var cachingModels = []string{"claude-3-5-haiku", "claude-3-7-sonnet"}
 
-// caches reports whether the request is to have cache points.
+// caches reports whether the request has cache points.
 func (s *settings) caches() bool {
 	if s.Retention() == providers.CacheNone {
 		return false

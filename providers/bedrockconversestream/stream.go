@@ -15,12 +15,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Stream answers a request. It is a [providers.StreamFunc], and keeps nothing.
+// Stream calls a model; it is a [providers.StreamFunc] that caches nothing.
 func Stream(ctx context.Context, req *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
 	return New()(ctx, req)
 }
 
-// New returns a [Stream] that keeps the credentials it found on the machine until they expire.
+// New returns a [Stream] that caches the credentials found on the machine until they expire.
 func New() providers.StreamFunc {
 	found := &shared{configs: make(map[string]aws.Config)}
 	return func(ctx context.Context, req *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
@@ -30,13 +30,13 @@ func New() providers.StreamFunc {
 				return err
 			}
 			defer func() { _ = body.Close() }()
-			s.Alive() // the reply starts with the first frame, and may wait for it no longer than for others
+			s.Alive() // start the idle limit, which applies to the first frame too
 			return read(s, body)
 		})
 	}
 }
 
-// call sends the request, more than once if need be, and returns the body that is to be read.
+// call sends the request, with retries, and returns the body of a successful response. The caller closes it.
 func (sh *shared) call(ctx context.Context, req *providers.Request) (io.ReadCloser, error) {
 	s, err := settingsOf(req)
 	if err != nil {
@@ -59,11 +59,11 @@ func (sh *shared) call(ctx context.Context, req *providers.Request) (io.ReadClos
 		kept.close()
 		return nil, callError(tap, err)
 	}
-	_ = out.GetStream().Close() // of an empty body
+	_ = out.GetStream().Close() // its body is empty
 	return kept.body, nil
 }
 
-// apply makes the SDK's client the account's, whatever the process's environment says.
+// apply configures the SDK's client for the account, independently of the process's environment.
 func (a account) apply(o *bedrockruntime.Options) {
 	o.Region = a.region
 	if a.endpoint != "" {

@@ -8,13 +8,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// thinking is how much a model is to think, and what depends on it.
+// thinking holds the thinking options of a request, and the limit that depends on them.
 type thinking struct {
 	maxTokens int64           // of the whole reply; 0 for no limit
-	fields    *thinkingFields // nil if nothing is said
+	fields    *thinkingFields // nil if the request sets none
 }
 
-// thinkingFields are passed on to Anthropic's models as they are.
+// thinkingFields holds the request fields that Bedrock passes unchanged to Anthropic's models.
 type thinkingFields struct {
 	Thinking     thinkingConfig `json:"thinking"`
 	OutputConfig *outputConfig  `json:"output_config,omitempty"`
@@ -31,8 +31,8 @@ type outputConfig struct {
 	Effort string `json:"effort"`
 }
 
-// thinking translates the level that the session asks for, or with Direct that of the options. Only Anthropic's models
-// are told; Converse has no form for it, and each vendor another.
+// thinking translates the level that the session requests, or with Direct that of the options. It sets fields only for
+// Anthropic's models: Converse has no common form for thinking, and each vendor has its own.
 func (s *settings) thinking() thinking {
 	t := thinking{maxTokens: s.Output()}
 	level := s.Reasoning
@@ -43,7 +43,7 @@ func (s *settings) thinking() thinking {
 		return t
 	}
 	if level == "" || level == schemas.ThinkingOff {
-		t.fields = s.unthinking()
+		t.fields = s.thinkingOff()
 		return t
 	}
 	fields := &thinkingFields{Thinking: thinkingConfig{Display: cmp.Or(s.ThinkingDisplay, claude.DisplaySummarized)}}
@@ -64,9 +64,9 @@ func (s *settings) thinking() thinking {
 	return t
 }
 
-// unthinking is the request that switches thinking off where a model thinks by default; the catalogue says which models
-// do. Others get nothing.
-func (s *settings) unthinking() *thinkingFields {
+// thinkingOff returns the fields that turn thinking off for a model that thinks by default, as the catalogue tells. It
+// returns nil for other models.
+func (s *settings) thinkingOff() *thinkingFields {
 	kind := s.Model.ThinkingLevels[schemas.ThinkingOff]
 	if s.Direct || !s.Model.Reasoning || kind == nil {
 		return nil
@@ -74,7 +74,7 @@ func (s *settings) unthinking() *thinkingFields {
 	return &thinkingFields{Thinking: thinkingConfig{Type: *kind}}
 }
 
-// fit returns the limits of the reply and of its thinking. With Direct the reply's stays what it is.
+// fit returns the limits of the reply and of its thinking. With Direct the limit of the reply is unchanged.
 func (s *settings) fit(limit int64, level schemas.ThinkingLevel) (maxTokens, budget int64) {
 	if !s.Direct {
 		return providers.FitThinking(limit, s.Model.MaxTokens, level, s.ThinkingBudgets)

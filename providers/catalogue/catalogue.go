@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Catalogue is a set of models. It is not changed once made, and may be shared.
+// Catalogue is an immutable set of models that may be shared.
 type Catalogue struct {
 	asOf      string
 	preferred []string
@@ -44,16 +44,16 @@ func (f file) catalogue() (*Catalogue, error) {
 	return c, nil
 }
 
-// AsOf is the date of the built-in figures.
+// AsOf returns the date of the built-in figures.
 func (c *Catalogue) AsOf() string { return c.asOf }
 
-// Models returns all models by provider and id. The slice is the caller's, the models are shared.
+// Models returns all models ordered by provider and id. The caller owns the slice; the models are shared.
 func (c *Catalogue) Models() []*providers.Model { return slices.Clone(c.models) }
 
 // Providers returns the ids of all providers, sorted.
 func (c *Catalogue) Providers() []string { return slices.Sorted(maps.Keys(c.providers)) }
 
-// Open returns the ids of the providers that serve models nobody lists, sorted.
+// Open returns the sorted ids of the providers that also serve models that are not listed.
 func (c *Catalogue) Open() (ids []string) {
 	for _, id := range c.Providers() {
 		if c.providers[id].Open {
@@ -66,8 +66,8 @@ func (c *Catalogue) Open() (ids []string) {
 // Keyless reports whether the provider needs no key.
 func (c *Catalogue) Keyless(provider string) bool { return c.providers[provider].Keyless }
 
-// Resolve finds a model by provider/id, by an id or an alias that only one provider has, or by provider and alias. The
-// error names the candidates where there are several, and names like it where there is none.
+// Resolve finds a model by provider/id, by an id or alias that only one provider has, or by provider and alias. The
+// error lists the candidates if there are several, and similar names if there is none.
 func (c *Catalogue) Resolve(name string) (*providers.Model, error) {
 	if provider, id, ok := strings.Cut(name, "/"); ok {
 		if _, known := c.providers[provider]; known {
@@ -84,7 +84,7 @@ func (c *Catalogue) Resolve(name string) (*providers.Model, error) {
 	}
 }
 
-// Find finds the model that a session names. Without a provider it is [Catalogue.Resolve].
+// Find finds the model of a reference. Without a provider it works like [Catalogue.Resolve].
 func (c *Catalogue) Find(ref schemas.ModelRef) (*providers.Model, error) {
 	if ref.Provider == "" {
 		return c.Resolve(ref.ID)
@@ -137,8 +137,7 @@ func (c *Catalogue) unknown(name string) error {
 	return fmt.Errorf("no model %q: see `runner models`", name)
 }
 
-// Defaults returns the model that each provider is asked for where nobody names one, in the order in which providers
-// are preferred.
+// Defaults returns the default model of each provider, ordered by the preference of providers.
 func (c *Catalogue) Defaults() []*providers.Model {
 	var list []*providers.Model
 	for _, name := range c.preferred {

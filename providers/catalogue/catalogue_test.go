@@ -69,7 +69,7 @@ func TestEveryVendorIsThereWithAModelToBeginWith(t *testing.T) {
 	}
 }
 
-// TestPricesAreThere finds a model whose price was forgotten. What nothing is known of is named here.
+// TestPricesAreThere checks that every model has a price, except for the models listed here, whose price is unknown.
 func TestPricesAreThere(t *testing.T) {
 	unknown := map[string]bool{"azure-openai-responses": true}
 	models := load(t, "").Models()
@@ -89,9 +89,9 @@ func TestPricesAreThere(t *testing.T) {
 	}
 }
 
-// TestWhatVendorsSayOfThinking holds the levels against what the vendors' own errors and documents name. A level that
-// the vendor refuses would fail every request of a session that asks for it.
-func TestWhatVendorsSayOfThinking(t *testing.T) {
+// TestThinkingLevelsMatchTheVendors compares the levels with those in the vendors' errors and documents. A level that
+// the vendor refuses would fail every request of a session that uses it.
+func TestThinkingLevelsMatchTheVendors(t *testing.T) {
 	c := load(t, "")
 	for name, want := range map[string]string{
 		"openai/gpt-5.5": "none low medium high xhigh", "openai/gpt-5.4": "none low medium high xhigh",
@@ -128,8 +128,9 @@ func TestWhatVendorsSayOfThinking(t *testing.T) {
 	}
 }
 
-// TestALevelTakenAwayStaysAway: null is a value there, in a model, in a provider's defaults and in the user's file.
-func TestALevelTakenAwayStaysAway(t *testing.T) {
+// TestNullLevelIsUnsupported checks that a null level is a value in a model, in a provider's defaults and in the user's
+// file.
+func TestNullLevelIsUnsupported(t *testing.T) {
 	c := load(t, `{"providers": {
 		"a": {"defaults": {"api": "openai-completions", "baseUrl": "http://a.test/v1", "reasoning": true,
 			"thinkingLevelMap": {"off": null, "low": null}},

@@ -21,14 +21,14 @@ var builtIn []byte
 //go:embed schema.json
 var schemaText string
 
-// file is a catalogue as it is written.
+// file is the JSON form of a catalogue.
 type file struct {
 	AsOf      string              `json:"asOf,omitempty"`
 	Preferred []string            `json:"preferred,omitempty"`
 	Providers map[string]provider `json:"providers"`
 }
 
-// provider is what its models have in common, unless they say otherwise.
+// provider is a provider in a file. Its Defaults apply to members that its models do not set.
 type provider struct {
 	Name     string           `json:"name"`
 	Open     bool             `json:"open"`    // any id is a model
@@ -37,7 +37,7 @@ type provider struct {
 	Models   map[string]entry `json:"models"`
 }
 
-// entry is a model, with further names for it.
+// entry is a model in a file, with its aliases.
 type entry struct {
 	Aliases []string
 	raw     json.RawMessage
@@ -55,8 +55,8 @@ func (e *entry) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Load returns the catalogue that comes with the program, with the user's file merged over it if path is not empty. An
-// error names the file, and the member that is wrong.
+// Load returns the built-in catalogue, with the user's file merged over it if path is not empty. The error names the
+// file and the invalid member.
 func Load(path string) (*Catalogue, error) {
 	if path == "" {
 		return Parse(nil)
@@ -72,11 +72,11 @@ func Load(path string) (*Catalogue, error) {
 	return c, nil
 }
 
-// Parse is [Load] with the text of the user's file, nil for none.
+// Parse is like [Load], for the text of the user's file; nil for none.
 func Parse(user []byte) (*Catalogue, error) {
 	text := builtIn
 	if len(user) > 0 {
-		bare, err := merge([]byte("{}"), user) // a null is no member, so nothing is to be said of it
+		bare, err := merge([]byte("{}"), user) // without the null members, which remove others and need no check
 		if err != nil {
 			return nil, fmt.Errorf("catalogue: %w", err)
 		}
@@ -99,7 +99,7 @@ func Parse(user []byte) (*Catalogue, error) {
 	return f.catalogue()
 }
 
-// check holds a text against the schema and names every member that is wrong.
+// check validates a text against the schema. Its error names every invalid member.
 func check(text []byte) error {
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {
@@ -129,10 +129,10 @@ func problems(e *jsonschema.ValidationError) (list []string) {
 	return slices.Compact(list)
 }
 
-// levelMap is the member in which null is a value: the model does not have the level.
+// levelMap is the member in which null is a value, that the model does not support the level.
 const levelMap = "thinkingLevelMap"
 
-// merge is a JSON merge patch (RFC 7396), but for the nulls of a [levelMap].
+// merge applies a JSON merge patch (RFC 7396), except that nulls in a [levelMap] are kept as values.
 func merge(base, patch []byte) ([]byte, error) {
 	var b, p any
 	if err := errors.Join(json.Unmarshal(base, &b), json.Unmarshal(patch, &p)); err != nil {
@@ -160,7 +160,7 @@ func mergeValue(base, patch any, nulls bool) any {
 	return b
 }
 
-// model makes a model of the provider's defaults and what is said of it.
+// model returns the model with the members raw, merged over the provider's defaults.
 func (p provider) model(id, providerID string, raw json.RawMessage) (*providers.Model, error) {
 	text := p.Defaults
 	if len(text) == 0 {
@@ -188,5 +188,5 @@ func (p provider) model(id, providerID string, raw json.RawMessage) (*providers.
 	return m, nil
 }
 
-// withoutURL are the APIs whose address comes from elsewhere: a region, a project, a resource.
+// withoutURL lists the APIs whose URL follows from a region, a project or a resource.
 var withoutURL = []string{"amazon-bedrock", "bedrock-converse-stream", "google-vertex", "azure-openai-responses"}

@@ -1,5 +1,5 @@
-// Package gateway asks the models of a catalogue: it finds the model that a session names, its key and a free place at
-// its provider, and hands the request to the package of its API.
+// Package gateway calls the models of a catalogue: it finds the model that a session names, its API key and a free
+// slot at its provider, and passes the request to the package of its API.
 package gateway
 
 import (
@@ -15,23 +15,23 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// keylessKey is sent where a provider needs no key: its API has a place for one.
+// keylessKey is the key for a provider that needs none, because its API requires one.
 const keylessKey = "none"
 
-// Keys finds the key of a provider before every request. An empty key means that there is none. It may be called
-// concurrently.
+// Keys finds the key of a provider before every request. An empty key means that there is none. Implementations must
+// be safe for concurrent use.
 type Keys interface {
 	Key(ctx context.Context, provider string) (string, error)
 }
 
-// Limiter gives out places at a provider. Acquire waits for one, fairly over the sessions, until ctx ends; the request
-// that has it calls done when it is over. Throttled tells of a provider that asked for a pause.
+// Limiter limits requests to a provider. Acquire waits for a slot, fairly between sessions, until ctx ends; the
+// caller calls done when its request has ended. Throttled reports that a provider asked for a pause.
 type Limiter interface {
 	Acquire(ctx context.Context, provider, session string) (done func(), err error)
 	Throttled(provider string, pause time.Duration)
 }
 
-// Options configures a [Gateway]. Catalogue and APIs are needed.
+// Options configures a [Gateway]. Catalogue and APIs are required.
 type Options struct {
 	Catalogue *catalogue.Catalogue
 	APIs      map[string]providers.StreamFunc // by the API's id
@@ -44,13 +44,13 @@ type Options struct {
 	Getenv  func(name string) string // for the APIs that find their way in the environment; nil is an empty one
 }
 
-// Gateway is the models of a catalogue as one model of the loop. It may be used concurrently.
+// Gateway presents the models of a catalogue as one model of the loop. It is safe for concurrent use.
 type Gateway struct{ o Options }
 
 // New returns a gateway.
 func New(o Options) *Gateway { return &Gateway{o} }
 
-// Check says whether the model is there and its API spoken here. A key may still be missing when it is asked.
+// Check returns an error if the model does not exist or its API is not supported. It does not check for a key.
 func (g *Gateway) Check(ref schemas.ModelRef) error {
 	m, err := g.o.Catalogue.Find(ref)
 	if err == nil && g.o.APIs[m.API] == nil {
@@ -62,8 +62,8 @@ func (g *Gateway) Check(ref schemas.ModelRef) error {
 	return nil
 }
 
-// Retryable says whether asking again may help after a reply that has no [schemas.FailureCode], by its text and the
-// model's context window. The replies of [Gateway.Stream] all have one.
+// Retryable reports whether a retry may help after a reply without a [schemas.FailureCode], by its text and the
+// model's context window. All replies of [Gateway.Stream] have a code.
 func (g *Gateway) Retryable(reply *schemas.AssistantMessage) bool {
 	var window int64
 	if m, err := g.o.Catalogue.Find(schemas.ModelRef{Provider: reply.Provider, ID: reply.Model}); err == nil {
@@ -72,9 +72,9 @@ func (g *Gateway) Retryable(reply *schemas.AssistantMessage) bool {
 	return providers.IsRetryable(reply, window)
 }
 
-// Stream asks the model that the request names. What goes wrong is a failed reply, also a model that is not there: the
-// iterator yields no error, since a run ends with a reply that says why. It waits for a place at the provider first;
-// the reply of a request that was cancelled meanwhile is aborted.
+// Stream calls the model that the request names. A failure, including an unknown model, is a failed reply and not an
+// error of the iterator, so that the run ends with a reply that explains it. Stream first waits for a slot at the
+// provider; if the request is cancelled in the meantime, the reply is aborted.
 func (g *Gateway) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
 		r, done, err := g.prepare(ctx, req)
@@ -84,14 +84,14 @@ func (g *Gateway) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq
 		}
 		defer done()
 		for e, err := range g.o.APIs[r.Model.API](ctx, r) {
-			if !yield(coded(e), err) || err != nil || e.Terminal() {
+			if !yield(withCode(e), err) || err != nil || e.Terminal() {
 				return
 			}
 		}
 	}
 }
 
-// prepare makes the request of an API, with a key and a place at the provider.
+// prepare returns the request for an API, with a key. The caller calls done to release the slot at the provider.
 func (g *Gateway) prepare(ctx context.Context, req schemas.ModelRequest) (r *providers.Request, done func(),
 	err error) {
 	if err := g.Check(req.Model); err != nil {
@@ -116,7 +116,7 @@ func (g *Gateway) prepare(ctx context.Context, req schemas.ModelRequest) (r *pro
 			return nil, nil, err
 		}
 	}
-	// Last: what waited for its place may have waited longer than a key lives.
+	// The key is resolved last, because a key may expire while the request waits for a slot.
 	if r.APIKey, err = g.key(ctx, m.Provider, req.APIKey); err != nil {
 		done()
 		return nil, nil, err
@@ -124,7 +124,7 @@ func (g *Gateway) prepare(ctx context.Context, req schemas.ModelRequest) (r *pro
 	return r, done, nil
 }
 
-// key is the request's own, else the provider's.
+// key returns the request's own key, or else the provider's.
 func (g *Gateway) key(ctx context.Context, provider, own string) (string, error) {
 	if own != "" {
 		return own, nil
@@ -145,7 +145,7 @@ func (g *Gateway) key(ctx context.Context, provider, own string) (string, error)
 	return key, nil
 }
 
-// throttled tells the limiter of answers that ask for a pause.
+// throttled returns an OnResponse function that reports throttled responses to the limiter and then calls next.
 func (g *Gateway) throttled(provider string, next func(int, http.Header)) func(int, http.Header) {
 	return func(status int, header http.Header) {
 		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
@@ -158,7 +158,7 @@ func (g *Gateway) throttled(provider string, next func(int, http.Header)) func(i
 	}
 }
 
-// failure is the reply that was never asked for.
+// failure returns the error event of a request that was not sent.
 func failure(ctx context.Context, ref schemas.ModelRef, err error) schemas.StreamEvent {
 	m := &schemas.AssistantMessage{
 		API: ref.API, Provider: ref.Provider, Model: ref.ID, StopReason: schemas.StopError, ErrorMessage: err.Error(),
@@ -174,8 +174,8 @@ func failure(ctx context.Context, ref schemas.ModelRef, err error) schemas.Strea
 	return e
 }
 
-// coded gives an error event its code, where an API that is not one of this module has left it out.
-func coded(e schemas.StreamEvent) schemas.StreamEvent {
+// withCode returns the event with a failure code if it is an error without one. APIs outside this module may omit it.
+func withCode(e schemas.StreamEvent) schemas.StreamEvent {
 	if m := e.Message; e.Type == schemas.StreamError && e.FailureCode == "" && m != nil &&
 		m.StopReason == schemas.StopError {
 		e.FailureCode = providers.FailureOfText(m.ErrorMessage)

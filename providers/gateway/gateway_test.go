@@ -25,7 +25,7 @@ const models = `{"providers": {
 	"far": {"defaults": {"api": "google-vertex"}, "models": {"v": {}}}
 }}`
 
-// api answers with what it was asked.
+// api is an API that records its request.
 func api(asked *[]*providers.Request, status int, header http.Header) providers.StreamFunc {
 	return func(_ context.Context, r *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
 		return func(yield func(schemas.StreamEvent, error) bool) {
@@ -39,18 +39,18 @@ func api(asked *[]*providers.Request, status int, header http.Header) providers.
 	}
 }
 
-// places is a limiter that records its calls.
-type places struct {
+// slots is a limiter that records its calls.
+type slots struct {
 	log []string
 	err error
 }
 
-func (p *places) Acquire(_ context.Context, provider, session string) (func(), error) {
+func (p *slots) Acquire(_ context.Context, provider, session string) (func(), error) {
 	p.log = append(p.log, "take "+provider+" "+session)
 	return func() { p.log = append(p.log, "give back") }, p.err
 }
 
-func (p *places) Throttled(provider string, pause time.Duration) {
+func (p *slots) Throttled(provider string, pause time.Duration) {
 	p.log = append(p.log, "pause "+provider+" "+pause.String())
 }
 
@@ -83,7 +83,7 @@ func ask(t *testing.T, g *gateway.Gateway, ctx context.Context, ref schemas.Mode
 
 func TestARequestHasEverything(t *testing.T) {
 	var asked []*providers.Request
-	p := &places{}
+	p := &slots{}
 	g := newGateway(t, gateway.Options{
 		Keys: keys.Fixed{"shop": "sk-1"}, Limiter: p, Prepare: func(r *providers.Request) { r.MaxTokens = 7 },
 	}, api(&asked, http.StatusTooManyRequests, http.Header{"Retry-After": {"3"}}))
@@ -102,10 +102,10 @@ func TestARequestHasEverything(t *testing.T) {
 	}
 }
 
-func TestWhatGoesWrongIsAFailedReply(t *testing.T) {
+func TestErrorsAreFailedReplies(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	full := &places{err: errors.New("too many wait")}
+	full := &slots{err: errors.New("too many wait")}
 	for name, c := range map[string]struct {
 		o    gateway.Options
 		ctx  context.Context
@@ -143,14 +143,14 @@ func TestRetryableKnowsTheWindow(t *testing.T) {
 	}
 }
 
-// noKey is a key service that does not answer.
+// noKey is a source of keys that does not respond.
 type noKey struct{}
 
 func (noKey) Key(context.Context, string) (string, error) { return "", errors.New("no key") }
 
-func TestARequestWithoutAKeyGivesItsPlaceBack(t *testing.T) {
+func TestRequestWithoutAKeyReleasesItsSlot(t *testing.T) {
 	var asked []*providers.Request
-	p := &places{}
+	p := &slots{}
 	m := ask(t, newGateway(t, gateway.Options{Keys: noKey{}, Limiter: p}, api(&asked, 200, nil)), t.Context(),
 		schemas.ModelRef{ID: "m"})
 	if !m.Failed() || m.ErrorMessage != "no key" || len(asked) != 0 {
@@ -161,8 +161,8 @@ func TestARequestWithoutAKeyGivesItsPlaceBack(t *testing.T) {
 	}
 }
 
-// TestEveryFailureHasItsCode holds that a reply that failed says what failed, also where it was never asked for and
-// where its API says nothing.
+// TestEveryFailureHasItsCode checks that every failed reply has a failure code, also if no request was sent or the API
+// gave no code.
 func TestEveryFailureHasItsCode(t *testing.T) {
 	silent := func(context.Context, *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
 		return func(yield func(schemas.StreamEvent, error) bool) {
@@ -182,7 +182,7 @@ func TestEveryFailureHasItsCode(t *testing.T) {
 		"of an API nobody speaks":    {gateway.Options{}, "v", schemas.FailureInvalidRequest},
 		"of a key that is not there": {gateway.Options{Keys: noKey{}}, "m", schemas.FailureAuth},
 		"of a key that comes late":   {gateway.Options{Keys: failingKeys{slow}}, "m", schemas.FailureTimeout},
-		"of a place":                 {gateway.Options{Limiter: &places{err: full}}, "m", schemas.FailureRateLimited},
+		"of a place":                 {gateway.Options{Limiter: &slots{err: full}}, "m", schemas.FailureRateLimited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var code schemas.FailureCode

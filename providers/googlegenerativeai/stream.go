@@ -1,5 +1,5 @@
-// Package googlegenerativeai speaks Google's Generative AI API (Gemini by API key). Why it is not on the vendor's SDK
-// is said in providers/internal/gemini.
+// Package googlegenerativeai implements Google's Generative AI API (Gemini with an API key).
+// providers/internal/gemini explains why it does not use the vendor's SDK.
 package googlegenerativeai
 
 import (

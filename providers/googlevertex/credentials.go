@@ -13,13 +13,13 @@ import (
 
 const scope = "https://www.googleapis.com/auth/cloud-platform"
 
-// defaultCredentials are the application default credentials, looked for when they are first needed.
+// defaultCredentials holds the application default credentials. They are detected when they are first needed.
 type defaultCredentials struct {
 	mu    sync.Mutex
 	found *auth.Credentials
 }
 
-// token returns an access token, an old one for as long as it lasts.
+// token returns an access token, which is cached until it expires.
 func (d *defaultCredentials) token(ctx context.Context) (string, error) {
 	d.mu.Lock()
 	if d.found == nil {

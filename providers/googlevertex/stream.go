@@ -1,6 +1,6 @@
-// Package googlevertex speaks Gemini as Vertex AI serves it: with an API key, or with the application default
-// credentials of the machine for a project and a location. Why it is not on the vendor's SDK is said in
-// providers/internal/gemini.
+// Package googlevertex implements Gemini as served by Vertex AI: with an API key, or with the machine's application
+// default credentials for a project and a location. providers/internal/gemini explains why it does not use the
+// vendor's SDK.
 package googlevertex
 
 import (
@@ -22,18 +22,18 @@ const API = "google-vertex"
 var (
 	errNoProject = schemas.NewFailure(schemas.FailureInvalidRequest,
 		"Vertex AI requires a project ID. Set GOOGLE_CLOUD_PROJECT/GCLOUD_PROJECT or pass project in options.")
-	errNoPlace = schemas.NewFailure(schemas.FailureInvalidRequest,
+	errNoLocation = schemas.NewFailure(schemas.FailureInvalidRequest,
 		"Vertex AI requires a location. Set GOOGLE_CLOUD_LOCATION or pass location in options.")
 )
 
-// options are the vendor's own of a request. What they leave open comes from the environment.
+// options holds the API's own options of a request. For an option that is not set, the environment is used.
 type options struct {
 	Project  string `json:"project"`
 	Location string `json:"location"`
 }
 
-// New returns the function of the API, see [providers.StreamFunc]. It keeps the credentials of the machine, and asks
-// for a new token when the one it has is over.
+// New returns the API's function; see [providers.StreamFunc]. It caches the machine's credentials and renews expired
+// tokens.
 func New() providers.StreamFunc {
 	c := new(defaultCredentials)
 	return func(ctx context.Context, req *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
@@ -47,7 +47,7 @@ func New() providers.StreamFunc {
 	}
 }
 
-// target is where the request goes, and with what right.
+// target returns the URL of the request, and a header with the API key or an access token.
 func target(ctx context.Context, req *providers.Request, c *defaultCredentials) (url string, header http.Header,
 	err error) {
 	model := "/publishers/google/models/" + req.Model.ID + ":streamGenerateContent"
@@ -68,7 +68,7 @@ func target(ctx context.Context, req *providers.Request, c *defaultCredentials) 
 	case o.Project == "":
 		return "", nil, errNoProject
 	case o.Location == "":
-		return "", nil, errNoPlace
+		return "", nil, errNoLocation
 	}
 	token, err := c.token(ctx)
 	if err != nil {
@@ -80,8 +80,8 @@ func target(ctx context.Context, req *providers.Request, c *defaultCredentials) 
 
 var versioned = regexp.MustCompile(`/v\d+[a-z0-9]*$`)
 
-// base is the model's base URL with a version, or the vendor's own for a location. Without one, or with the place of
-// one still open in the URL, it is the vendor's for all locations.
+// base returns the base URL with a version. If the model's URL is empty or has a placeholder for the location, base
+// returns the vendor's URL for the location, or for all locations if location is empty.
 func base(url, location string) string {
 	if url == "" || strings.Contains(url, "{location}") {
 		url = "https://aiplatform.googleapis.com"

@@ -17,13 +17,13 @@ import (
 const (
 	commandTimeout = 30 * time.Second
 	maxKeyOutput   = 64 << 10
-	// expiryMargin is how long before its end a key is not used any more: a request has to get there first.
+	// expiryMargin is how long before its expiry a key is no longer used, so that it is valid when a request arrives.
 	expiryMargin = 30 * time.Second
 )
 
-// Command gets keys from a program, which is given the provider as its last argument and writes the key, or nothing
-// where it has none, or a JSON object {"key": "...", "expiresAt": "RFC 3339"}: only a key with an expiry is used again
-// until then. A provider's key is asked for once at a time.
+// Command gets keys from a program. It passes the provider as the last argument; the program prints the key, nothing
+// if it has none, or a JSON object {"key": "...", "expiresAt": "RFC 3339"}. Only a key with an expiry time is reused
+// until then. Keys of a provider are requested one at a time.
 type Command struct {
 	args []string
 	now  func() time.Time
@@ -32,14 +32,14 @@ type Command struct {
 	keys map[string]*cached
 }
 
-// cached is a provider's key. The goroutine that has the turn may read and replace it; the program runs meanwhile.
+// cached is a provider's key. Only the goroutine that has sent to turn may read and replace it, and run the program.
 type cached struct {
 	turn  chan struct{}
 	key   string
 	until time.Time
 }
 
-// NewCommand returns a source that runs the program with these arguments.
+// NewCommand returns a source that runs a program with arguments.
 func NewCommand(args ...string) *Command {
 	return &Command{args: args, now: time.Now, keys: map[string]*cached{}}
 }
@@ -80,13 +80,13 @@ func (c *Command) run(ctx context.Context, provider string) ([]byte, error) {
 	var out limited
 	cmd.Stdout = &out
 	cmd.WaitDelay = time.Second
-	if err := cmd.Run(); err != nil { // what it wrote to its standard error may hold secrets
+	if err := cmd.Run(); err != nil { // its standard error may contain secrets and is not used
 		return nil, fmt.Errorf("key command %s: %w", c.args[0], err)
 	}
 	return out.Bytes(), nil
 }
 
-// limited keeps the beginning of what is written.
+// limited keeps the first maxKeyOutput bytes that are written.
 type limited struct{ bytes.Buffer }
 
 func (l *limited) Write(p []byte) (int, error) {
@@ -94,8 +94,8 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ParseAnswer reads what a key command or a key service says: a key as plain text, or a JSON object with key and
-// expiresAt. until is the zero time for a key that must not be used again.
+// ParseAnswer parses the answer of a key command or a key service: a key as plain text, or a JSON object with key and
+// expiresAt. until is the zero time for a key that must not be reused.
 func ParseAnswer(out []byte) (key string, until time.Time, err error) {
 	text := strings.TrimSpace(string(out))
 	if !strings.HasPrefix(text, "{") {

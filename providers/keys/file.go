@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// File is a file of keys: a JSON object of provider and key. It is read again when it has changed, so that a key can be
-// replaced while the program runs.
+// File is a file of keys: a JSON object from provider to key. It is read again when it has changed, so that keys can
+// be replaced while the program runs.
 type File struct {
 	path string
 
 	mu   sync.Mutex
-	read time.Time // modification time of what was read
+	read time.Time // modification time of the version that was read
 	size int64
 	keys map[string]string
 }
 
-// OpenFile reads the file. It has to belong to its owner alone: on Unix, others must not be able to read it.
+// OpenFile reads the file. On Unix, only its owner may be able to read it.
 func OpenFile(path string) (*File, error) {
 	f := &File{path: path}
 	if _, err := f.current(); err != nil {
@@ -31,7 +31,7 @@ func OpenFile(path string) (*File, error) {
 	return f, nil
 }
 
-// Has reports whether there is a key of the provider.
+// Has reports whether the file has a key for the provider.
 func (f *File) Has(provider string) bool {
 	keys, err := f.current()
 	return err == nil && keys[provider] != ""
@@ -69,7 +69,7 @@ func (f *File) current() (map[string]string, error) {
 	return keys, nil
 }
 
-// withoutContent is what is wrong with JSON, without the piece of it that some errors quote.
+// withoutContent returns the JSON error without the piece of the file that some errors quote.
 func withoutContent(err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {

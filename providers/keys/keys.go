@@ -1,5 +1,5 @@
-// Package keys finds the API key of a provider, before every request: keys change, and some live for minutes only. No
-// error says what a key or a part of one is.
+// Package keys finds the API key of a provider before every request, because keys change and some live for only
+// minutes. Errors contain no part of a key.
 package keys
 
 import (
@@ -9,14 +9,14 @@ import (
 	"github.com/loopbus/loopbus/providers"
 )
 
-// Source finds keys. Key returns an empty key where the source has none for the provider. It may be called
-// concurrently.
+// Source finds keys. Key returns "" if the source has no key for the provider. Implementations must be safe for
+// concurrent use.
 type Source interface {
 	Key(ctx context.Context, provider string) (string, error)
 }
 
-// Chain asks its sources in order and takes the first key there is. An error of a source ends the search: a request
-// with another key than was meant would hide the mistake.
+// Chain queries its sources in order and returns the first key. An error of a source ends the search: a request with
+// another key than intended would hide the mistake.
 type Chain []Source
 
 // Key is [Source.Key].
@@ -33,13 +33,13 @@ func (c Chain) Key(ctx context.Context, provider string) (string, error) {
 	return "", nil
 }
 
-// Fixed are keys by provider, as flags give them.
+// Fixed holds keys by provider, for keys given as flags.
 type Fixed map[string]string
 
 // Key is [Source.Key].
 func (f Fixed) Key(_ context.Context, provider string) (string, error) { return f[provider], nil }
 
-// Env looks into the environment, by the variables of [providers.KeyVariables].
+// Env reads keys from environment variables; see [providers.KeyVariables].
 type Env func(name string) string
 
 // Key is [Source.Key].

@@ -79,7 +79,7 @@ func TestAFileOfKeys(t *testing.T) {
 	}
 }
 
-// TestAKeyCommand counts by what a script appends to a file how often it is run.
+// TestAKeyCommand counts the runs of a script by the lines that it appends to a file.
 func TestAKeyCommand(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return
@@ -126,7 +126,8 @@ func TestAKeyCommand(t *testing.T) {
 	}
 }
 
-// TestAKeyCommandIsNotWaitedForAfterTheCallEnds has one call run the program and another give up.
+// TestAKeyCommandIsNotWaitedForAfterTheCallEnds has one call run the program, and cancels another one that waits for
+// it.
 func TestAKeyCommandIsNotWaitedForAfterTheCallEnds(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return

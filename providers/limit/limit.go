@@ -1,6 +1,6 @@
-// Package limit limits the rate of requests to providers (backpressure): so many requests at once, so many a minute,
-// and none while a provider asks for a pause. Waiting requests are served in turns by session, so that one with many
-// requests keeps nobody else waiting.
+// Package limit limits requests to providers (backpressure): the number of concurrent requests, the requests per
+// minute, and none while a provider asks for a pause. Waiting requests are served round-robin by session, so that a
+// session with many requests does not block the others.
 package limit
 
 import (
@@ -26,7 +26,7 @@ type Options struct {
 	MaxWaiting  int           // requests that may wait, over all sessions; 0 is DefaultMaxWaiting
 }
 
-// Limiter keeps to the limits. It may be used concurrently; it starts no goroutine.
+// Limiter enforces the limits. It is safe for concurrent use and starts no goroutine.
 type Limiter struct {
 	o Options
 
@@ -45,8 +45,8 @@ func New(o Options) *Limiter {
 	return &Limiter{o: o, providers: map[string]*provider{}}
 }
 
-// Acquire waits for a place, and returns the function that releases it. It returns at once with the context's error
-// when that ends, and with another if too many wait already.
+// Acquire waits for a slot and returns the function that releases it. It returns the context's error when ctx ends,
+// and another error at once if too many requests are waiting.
 func (l *Limiter) Acquire(ctx context.Context, providerID, session string) (done func(), err error) {
 	l.mu.Lock()
 	p := l.provider(providerID)
@@ -66,15 +66,15 @@ func (l *Limiter) Acquire(ctx context.Context, providerID, session string) (done
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !p.queue.remove(w) { // it got its place at the same moment
+	if !p.queue.remove(w) { // it got its slot at the same moment
 		p.active--
 		p.serve(l.o)
 	}
 	return nil, ctx.Err()
 }
 
-// Throttled has the provider's requests wait for the pause it asked for, or for MaxPause if that is shorter. Requests
-// under way go on.
+// Throttled makes the provider's requests wait for the pause that it asked for, at most MaxPause. Requests in
+// progress continue.
 func (l *Limiter) Throttled(providerID string, pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,18 +100,18 @@ func (l *Limiter) release(p *provider) {
 	p.serve(l.o)
 }
 
-// provider is what is known of one; the limiter's lock guards it.
+// provider is the state of a provider. The limiter's lock guards it.
 type provider struct {
 	l      *Limiter
 	queue  queue
-	active int
-	begun  []time.Time // of the last minute, oldest first; only where there is a limit
-	paused time.Time
-	timer  *time.Timer
+	active int         // requests that have a slot
+	begun  []time.Time // when the requests of the last minute began, oldest first; nil without PerMinute
+	paused time.Time   // when the pause that the provider requested ends
+	timer  *time.Timer // calls serve when a request may begin
 }
 
-// serve gives places to waiting requests, in turns, as far as the limits go. For what only time can give it sets a
-// timer.
+// serve gives slots to waiting requests, round-robin by session, within the limits. If a request has to wait for a
+// pause or for PerMinute, serve sets the timer.
 func (p *provider) serve(o Options) {
 	for p.queue.waiting > 0 && (o.Concurrency == 0 || p.active < o.Concurrency) {
 		now := time.Now()
@@ -127,7 +127,7 @@ func (p *provider) serve(o Options) {
 	}
 }
 
-// notBefore is when the next request may begin.
+// notBefore returns when the next request may begin.
 func (p *provider) notBefore(o Options, now time.Time) time.Time {
 	at := p.paused
 	if o.PerMinute == 0 {

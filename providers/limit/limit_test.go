@@ -13,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/providers/limit"
 )
 
-// begun are the sessions whose requests have their place, in order.
+// begun records the sessions whose requests got a slot, in order.
 type begun struct {
 	mu   sync.Mutex
 	list []string
@@ -31,7 +31,7 @@ func (b *begun) sessions() []string {
 	return slices.Clone(b.list)
 }
 
-// ask has a request of a session wait in a goroutine of its own.
+// ask requests a slot for a session in its own goroutine.
 func ask(t *testing.T, l *limit.Limiter, session string, order *begun, hold time.Duration) {
 	go func() {
 		done, err := l.Acquire(t.Context(), "p", session)
@@ -102,7 +102,7 @@ func TestAPauseIsKeptAndBounded(t *testing.T) {
 	})
 }
 
-func TestWhoGivesUpLeavesItsPlace(t *testing.T) {
+func TestCancelledRequestLeavesTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.New(limit.Options{Concurrency: 1, MaxWaiting: 1})
 		done, err := l.Acquire(t.Context(), "p", "a")
@@ -124,7 +124,7 @@ func TestWhoGivesUpLeavesItsPlace(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		done()
-		done() // once more changes nothing
+		done() // a second call changes nothing
 		for _, provider := range []string{"p", "q"} {
 			if _, err := l.Acquire(t.Context(), provider, "d"); err != nil {
 				t.Error(err)

@@ -2,16 +2,16 @@ package limit
 
 import "slices"
 
-// waiter is a request that waits. ready is closed when it has its place.
+// waiter is a waiting request. ready is closed when it gets a slot.
 type waiter struct {
 	session string
 	ready   chan struct{}
 }
 
-// queue serves sessions in turns, and the requests of one session in their order.
+// queue serves sessions round-robin, and the requests of one session in their order.
 type queue struct {
 	waiting  int
-	turns    []string // sessions that have somebody waiting, the next first
+	turns    []string // sessions with waiting requests, the next one first
 	sessions map[string][]*waiter
 }
 
@@ -26,7 +26,7 @@ func (q *queue) push(w *waiter) {
 	q.waiting++
 }
 
-// pop takes the next one; there has to be one.
+// pop removes and returns the next waiter. The queue must not be empty.
 func (q *queue) pop() *waiter {
 	session := q.turns[0]
 	w := q.sessions[session][0]
@@ -38,7 +38,7 @@ func (q *queue) pop() *waiter {
 	return w
 }
 
-// remove takes a waiter out, and reports whether it was there.
+// remove removes a waiter and reports whether it was in the queue.
 func (q *queue) remove(w *waiter) bool {
 	i := slices.Index(q.sessions[w.session], w)
 	if i < 0 {
@@ -51,6 +51,7 @@ func (q *queue) remove(w *waiter) bool {
 	return true
 }
 
+// drop removes the session's waiter at index i, but does not change turns.
 func (q *queue) drop(session string, i int) {
 	q.waiting--
 	rest := slices.Delete(q.sessions[session], i, i+1)

@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// body is what is posted.
+// body is the body of a request.
 type body struct {
 	Model       string          `json:"model"`
 	Stream      bool            `json:"stream"`
@@ -21,16 +21,16 @@ type body struct {
 	thinking
 }
 
-// thinking are the members of a request that are about it, and the API's own options.
+// thinking holds the members of a request for thinking, which are also the API's own options.
 type thinking struct {
 	PromptMode      string `json:"prompt_mode,omitempty"`
 	ReasoningEffort string `json:"reasoning_effort,omitempty"`
 }
 
-// effortModels take an effort. The others that reason know only whether to.
+// effortModels lists the models that accept an effort. For other models, reasoning is on or off.
 var effortModels = []string{"mistral-small-2603", "mistral-small-latest", "mistral-medium-3.5"}
 
-// newBody returns what is to be sent.
+// newBody returns the body of a request.
 func newBody(req *providers.Request) (*body, error) {
 	t, err := newThinking(req)
 	if err != nil {
@@ -51,15 +51,15 @@ func newThinking(req *providers.Request) (t thinking, err error) {
 		err = req.DecodeVendor(&vendor)
 		return thinking(vendor), err
 	}
-	level, asked := req.Level()
+	level, requested := req.Level()
 	switch {
-	case !asked || level == schemas.ThinkingOff:
+	case !requested || level == schemas.ThinkingOff:
 	case !slices.Contains(effortModels, req.Model.ID):
 		t.PromptMode = "reasoning"
 	case req.Model.ThinkingLevels[level] != nil:
 		t.ReasoningEffort = *req.Model.ThinkingLevels[level]
 	default:
-		t.ReasoningEffort = "high" // the only one there is
+		t.ReasoningEffort = "high" // the only effort that the API has
 	}
 	return t, nil
 }

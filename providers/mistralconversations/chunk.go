@@ -10,7 +10,7 @@ import (
 // chunk is an event of the stream.
 type chunk struct {
 	ID      string          `json:"id"`
-	Object  string          `json:"object"` // error, where it is no chunk at all
+	Object  string          `json:"object"` // "error" if the event is an error and not a chunk
 	Error   json.RawMessage `json:"error"`
 	Usage   *usage          `json:"usage"`
 	Choices []struct {
@@ -32,7 +32,7 @@ type callDelta struct {
 	} `json:"function"`
 }
 
-// usage is what a reply took, in tokens.
+// usage holds token counts.
 type usage struct {
 	Prompt     int64 `json:"prompt_tokens"`
 	Completion int64 `json:"completion_tokens"`

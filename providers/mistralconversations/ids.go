@@ -8,13 +8,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// idLength is how many letters and digits the id of a tool call has to have.
+// idLength is the number of letters and digits that Mistral requires of a tool call's id.
 const idLength = 9
 
-// ids makes ids of a conversation's tool calls such as Mistral takes: no two calls get the same.
+// ids maps the ids of a conversation's tool calls to ids that Mistral accepts. Different ids stay different.
 type ids struct {
-	made  map[string]string // id -> ours
-	owner map[string]string // ours -> id
+	made  map[string]string // original id -> sent id
+	owner map[string]string // sent id -> original id
 }
 
 func newIDs() *ids {
@@ -35,8 +35,8 @@ func (i *ids) rule(id string, _ *schemas.AssistantMessage) string {
 	}
 }
 
-// shortID returns the letters and digits of the id if they are as many as they should, else a hash. Each attempt gives
-// another one.
+// shortID returns the letters and digits of the id if there are idLength of them, or else a hash. Each attempt returns
+// a different id.
 func shortID(id string, attempt int) string {
 	seed := strings.Map(letterOrDigit, id)
 	if attempt == 0 && len(seed) == idLength {

@@ -19,8 +19,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const reply = `data: {"id":"c1","choices":[{"delta":{"content":"Hi."},"finish_reason":"stop"}]}` +
 	"\n\ndata: [DONE]\n\n"
 
-// TestIDsStayApart asks with calls whose ids come to the same letters and digits, or to none.
-func TestIDsStayApart(t *testing.T) {
+// TestIDsStayDifferent sends calls whose ids have the same letters and digits, or none.
+func TestIDsStayDifferent(t *testing.T) {
 	ids := []string{"abc-DEF-123", "abcDEF123", "abc_DEF_123", "", "-", "é", "call_1|fc_2", "toolu_01", "toolu-01",
 		"call_1|fc_2"}
 	messages := schemas.Messages{}
@@ -46,7 +46,7 @@ func TestIDsStayApart(t *testing.T) {
 	}
 }
 
-// idsSent returns the ids of the calls and of their results as they are sent.
+// idsSent returns the ids of the calls and of their results in the request that is sent for messages.
 func idsSent(t *testing.T, messages schemas.Messages) (pairs [][2]string) {
 	vendor := vendortest.Serve(t, "text/event-stream", []byte(reply))
 	m := vendortest.Final(t, t.Context(), mistralconversations.Stream, &providers.Request{

@@ -8,7 +8,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// message is one of a request. Content is a string or a list of parts, or nil, which is not sent.
+// message is a message of a request. Content is a string, a list of parts, or nil, which is not sent.
 type message struct {
 	Role       string          `json:"role"`
 	Content    any             `json:"content,omitempty"`
@@ -27,7 +27,7 @@ type thinkingPart struct {
 	Thinking []*chat.TextPart `json:"thinking"`
 }
 
-// newMessages returns the conversation as it is sent.
+// newMessages returns the conversation in the form of a request.
 func newMessages(req *providers.Request) []*message {
 	out := []*message{} // never null
 	if prompt := req.System(); prompt != "" {
@@ -50,7 +50,7 @@ func newMessages(req *providers.Request) []*message {
 	return out
 }
 
-// user returns nil for a message without content.
+// user returns the user message, or nil if it has no content.
 func user(m *schemas.UserMessage) *message {
 	if text, ok := chat.PlainText(m.Content); ok {
 		return &message{Role: "user", Content: text}
@@ -61,25 +61,25 @@ func user(m *schemas.UserMessage) *message {
 	return nil
 }
 
-// assistant returns nil for a reply in which nothing is to be sent.
+// assistant returns the reply, or nil if it has nothing to send.
 func assistant(m *schemas.AssistantMessage) *message {
 	out := &message{Role: "assistant"}
-	var said schemas.Contents
+	var content schemas.Contents
 	for _, block := range m.Content {
 		switch b := block.(type) {
 		case schemas.Text:
 			if strings.TrimSpace(b.Text) != "" {
-				said = append(said, b)
+				content = append(content, b)
 			}
 		case schemas.Thinking:
 			if strings.TrimSpace(b.Thinking) != "" {
-				said = append(said, b)
+				content = append(content, b)
 			}
 		case schemas.ToolCall:
 			out.ToolCalls = append(out.ToolCalls, chat.NewToolCall(b))
 		}
 	}
-	if parts := partsOf(said); len(parts) > 0 {
+	if parts := partsOf(content); len(parts) > 0 {
 		out.Content = parts
 	}
 	if out.Content == nil && out.ToolCalls == nil {
@@ -102,7 +102,7 @@ func partsOf(content schemas.Contents) (parts []any) {
 	return parts
 }
 
-// result returns a tool's result: its text, and then its images.
+// result returns a tool result: its text, followed by its images.
 func result(m *schemas.ToolResultMessage) *message {
 	images := chat.Images(m.Content)
 	text := strings.TrimSpace(chat.Lines(m.Content))

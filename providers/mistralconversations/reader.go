@@ -10,17 +10,17 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A reader makes blocks of chunks. Text and thinking end where the other begins or a tool call does; tool calls end
-// with the stream.
+// A reader assembles the reply from chunks. A block of text ends where thinking or a tool call begins, and likewise a
+// block of thinking. Tool calls end with the stream.
 type reader struct {
 	s       *assemble.Stream
-	current *assemble.Block // the text or thinking that is open, nil for none
+	current *assemble.Block // the open block of text or thinking; nil if there is none
 	calls   map[callKey]*assemble.Block
 	latest  map[int]*assemble.Block // the newest call of an index
-	failure error                   // what the finish reason says
+	failure error                   // the error that the finish reason means
 }
 
-// callKey tells calls apart: Mistral may give several the same index, 0.
+// callKey identifies a call. The index alone does not, because Mistral may send several calls with the index 0.
 type callKey struct {
 	id    string
 	index int
@@ -68,10 +68,10 @@ func (r *reader) chunk(data []byte) error {
 	r.s.Alive()
 	first := &c.Choices[0]
 	if text, _ := first.Delta.Thinking(); text != "" {
-		r.say(chat.Part{Thinking: true, Text: text})
+		r.add(chat.Part{Thinking: true, Text: text})
 	}
 	for _, p := range first.Delta.Content {
-		r.say(p)
+		r.add(p)
 	}
 	for i := range first.Delta.ToolCalls {
 		r.call(&first.Delta.ToolCalls[i])
@@ -80,8 +80,8 @@ func (r *reader) chunk(data []byte) error {
 	return nil
 }
 
-// say goes on with the open block, or begins one.
-func (r *reader) say(p chat.Part) {
+// add appends a part to the open block, or opens another block if the part is of the other type.
+func (r *reader) add(p chat.Part) {
 	kind := schemas.ContentText
 	if p.Thinking {
 		kind = schemas.ContentThinking
@@ -104,7 +104,7 @@ func (r *reader) endCurrent() {
 	}
 }
 
-// call goes on with a tool call, or begins one.
+// call appends to a tool call, or opens one.
 func (r *reader) call(d *callDelta) {
 	r.endCurrent()
 	block := r.find(d)
@@ -140,7 +140,7 @@ func (r *reader) finish(reason string) {
 		r.s.Finish(schemas.StopToolUse)
 	case "error":
 		r.failure = schemas.NewFailure(schemas.FailureUnknown, "An unknown error occurred")
-	default: // such as content_filter, or one that is not known
+	default: // such as content_filter, or an unknown reason
 		r.failure = chat.FinishError(reason)
 	}
 }

@@ -33,7 +33,7 @@ func Stream(ctx context.Context, req *providers.Request) iter.Seq2[schemas.Strea
 	})
 }
 
-// send makes the request and returns the response if it is a good one. The caller closes its body.
+// send posts the request and returns the response if it is successful. The caller closes its body.
 func send(ctx context.Context, req *providers.Request) (*http.Response, error) {
 	if err := req.NeedKey(); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func send(ctx context.Context, req *providers.Request) (*http.Response, error) {
 	post.Header.Set("Accept", "text/event-stream")
 	post.Header.Set("Authorization", "Bearer "+req.APIKey)
 	if req.SessionID != "" {
-		post.Header.Set("X-Affinity", req.SessionID) // to where the beginning of the session is cached
+		post.Header.Set("X-Affinity", req.SessionID) // routes the request to the server with the session's cache
 	}
 	tap := transport.New(req)
 	resp, err := tap.Client().Do(post)
@@ -63,7 +63,7 @@ func send(ctx context.Context, req *providers.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
-		_, _ = io.Copy(io.Discard, resp.Body) // the tap keeps it
+		_, _ = io.Copy(io.Discard, resp.Body) // the tap keeps the body
 		_ = resp.Body.Close()
 		f, _ := tap.Failure()
 		return nil, failureError(f)
@@ -71,10 +71,10 @@ func send(ctx context.Context, req *providers.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// maxErrorText is how many bytes of a failing response's body an error text has.
+// maxErrorText is how many bytes of a failed response's body an error text contains.
 const maxErrorText = 4000
 
-// failureError is the error that a failing response is.
+// failureError returns the error of a failed response.
 func failureError(f transport.Failure) error {
 	text := f.Text()
 	if text == "" {

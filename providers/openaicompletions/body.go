@@ -8,7 +8,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// body is what is posted, but for stream: true, which the SDK adds.
+// body is the body of a request without stream: true, which the SDK adds.
 type body struct {
 	Model                string          `json:"model"`
 	Messages             []*message      `json:"messages"`
@@ -31,7 +31,7 @@ type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
 
-// newBody returns what is to be sent.
+// newBody returns the body of a request.
 func newBody(req *providers.Request, c *Compat) (*body, error) {
 	level, err := levelOf(req)
 	if err != nil {
@@ -59,7 +59,8 @@ func newBody(req *providers.Request, c *Compat) (*body, error) {
 	return b, nil
 }
 
-// addTools adds the tools. Some routers refuse a history with tool calls unless there are tools, even if none.
+// addTools adds the tools. Some routers refuse a history with tool calls in a request without a list of tools, so such
+// a request has an empty list.
 func (b *body) addTools(req *providers.Request, c *Compat) {
 	switch {
 	case len(req.Tools) > 0:
@@ -88,7 +89,7 @@ func hasToolTraffic(messages schemas.Messages) bool {
 	return false
 }
 
-// addRouting adds which vendors a router is to use.
+// addRouting adds the vendors that a router may use.
 func (b *body) addRouting(m *providers.Model, c *Compat) {
 	if isAt(m, "openrouter.ai") {
 		b.Provider = c.OpenRouterRouting

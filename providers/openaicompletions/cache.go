@@ -5,7 +5,7 @@ import (
 	"github.com/loopbus/loopbus/providers/internal/chat"
 )
 
-// addCaching says how the vendor is to remember the beginning of the conversation.
+// addCaching adds the options for caching the beginning of the conversation.
 func (b *body) addCaching(req *providers.Request, c *Compat) {
 	retention := req.Retention()
 	long := retention == providers.CacheLong && c.SupportsLongCacheRetention
@@ -24,7 +24,7 @@ func (b *body) addCaching(req *providers.Request, c *Compat) {
 	}
 }
 
-// cacheControl is Anthropic's mark: what comes before it, and what it is on, is to be remembered.
+// cacheControl is Anthropic's mark of a cache point: the vendor caches everything up to and including the marked part.
 type cacheControl struct {
 	Type string `json:"type"`
 	TTL  string `json:"ttl,omitempty"`

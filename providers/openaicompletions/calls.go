@@ -7,11 +7,12 @@ import (
 	"github.com/loopbus/loopbus/providers/internal/assemble"
 )
 
-// maxIDs is how many ids, and how many indexes, of calls are remembered. A call may be given several.
+// maxIDs limits the ids, and likewise the indexes, of calls that are kept, because a server may send several of them
+// for one call.
 const maxIDs = 10_000
 
-// calls are the tool calls of a reply. A delta belongs to the call of its index, else of its id; one that has neither
-// goes on with the last, unless it names a tool.
+// calls holds the tool calls of a reply. A delta belongs to the call with its index, or else with its id. A delta that
+// has neither index nor id nor the name of a tool belongs to the last call.
 type calls struct {
 	s       *assemble.Stream
 	byIndex map[int]*assemble.Block
@@ -39,7 +40,7 @@ func (c *calls) delta(d *callDelta) {
 	block.Delta(string(d.Function.Arguments))
 }
 
-// find returns the call that the delta belongs to, nil for a new one.
+// find returns the call that the delta belongs to, or nil if it begins a new one.
 func (c *calls) find(d *callDelta) *assemble.Block {
 	if d.Index != nil {
 		if block := c.byIndex[*d.Index]; block != nil {
@@ -52,7 +53,8 @@ func (c *calls) find(d *callDelta) *assemble.Block {
 	return c.byID[d.ID]
 }
 
-// sign keeps encrypted reasoning with the call it belongs to, for the server wants it back. Other details are dropped.
+// sign stores encrypted reasoning as the signature of its call, because the server expects it back. It drops other
+// details.
 func (c *calls) sign(detail json.RawMessage) {
 	var d struct {
 		Type string          `json:"type"`

@@ -20,11 +20,11 @@ type chunk struct {
 type choice struct {
 	Delta        delta  `json:"delta"`
 	FinishReason string `json:"finish_reason"`
-	Usage        *usage `json:"usage"` // Moonshot has it here
+	Usage        *usage `json:"usage"` // Moonshot sends it here
 }
 
-// delta is a piece of the reply. Of the reasoning details only encrypted ones count: what they say in plain text is the
-// reasoning that the other members say.
+// delta is a piece of the reply. Of the reasoning details only the encrypted ones are used: those in plain text repeat
+// the other members.
 type delta struct {
 	Content          chat.Content      `json:"content"`
 	ToolCalls        []callDelta       `json:"tool_calls"`
@@ -41,13 +41,13 @@ type callDelta struct {
 	} `json:"function"`
 }
 
-// usage is what a reply took, in tokens. The details are part of the sums.
+// usage holds token counts. The counts in Details are included in PromptTokens.
 type usage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 	CacheHitTokens   int64 `json:"prompt_cache_hit_tokens"` // DeepSeek
 	Details          struct {
-		CachedTokens     *int64 `json:"cached_tokens"`      // read and written
+		CachedTokens     *int64 `json:"cached_tokens"`      // read from and written to the cache
 		CacheWriteTokens int64  `json:"cache_write_tokens"` // OpenRouter
 	} `json:"prompt_tokens_details"`
 }

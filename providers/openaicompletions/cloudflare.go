@@ -7,7 +7,7 @@ import (
 	"github.com/loopbus/loopbus/providers"
 )
 
-// The providers that Cloudflare is.
+// The ids of Cloudflare's providers.
 const (
 	cloudflareWorkers = "cloudflare-workers-ai"
 	cloudflareGateway = "cloudflare-ai-gateway"
@@ -19,8 +19,8 @@ func isCloudflare(m *providers.Model) bool {
 
 var placeholder = regexp.MustCompile(`\{[A-Z_][A-Z0-9_]*\}`)
 
-// cloudflareURL returns the base URL with the account and the gateway in it, which its placeholders name variables of
-// the environment for. The gateway that everybody has is called default.
+// cloudflareURL returns the base URL. It replaces each placeholder, for the account or the gateway, by the environment
+// variable of that name. Without a variable for the gateway, it uses the one named default, which every account has.
 func cloudflareURL(req *providers.Request) (string, error) {
 	var missing error
 	url := placeholder.ReplaceAllStringFunc(req.Model.BaseURL, func(braced string) string {

@@ -8,8 +8,8 @@ import (
 	"github.com/loopbus/loopbus/providers"
 )
 
-// Compat says what a server wants otherwise than OpenAI. It is the compat member of a model in the catalogue; flags
-// that are not set there are what is known of the model's provider or host.
+// Compat describes how a server differs from OpenAI. It is the compat member of a model in the catalogue; flags that
+// are not set there follow from the model's provider or host.
 type Compat struct {
 	SupportsStore bool `json:"supportsStore"` // store: false is sent
 	// SupportsDeveloperRole gives the system prompt of a model that reasons the role developer.
@@ -17,14 +17,14 @@ type Compat struct {
 	SupportsReasoningEffort    bool   `json:"supportsReasoningEffort"`    // reasoning_effort is sent
 	SupportsUsageInStreaming   bool   `json:"supportsUsageInStreaming"`   // stream_options.include_usage is sent
 	SupportsStrictMode         bool   `json:"supportsStrictMode"`         // tools have strict: false
-	SupportsLongCacheRetention bool   `json:"supportsLongCacheRetention"` // the cache can be asked to keep for long
+	SupportsLongCacheRetention bool   `json:"supportsLongCacheRetention"` // long cache retention may be requested
 	MaxTokensField             string `json:"maxTokensField"`             // max_tokens or max_completion_tokens
 
 	RequiresToolResultName bool `json:"requiresToolResultName"` // tool results name their tool
-	// RequiresAssistantAfterToolResult lets no user message come right behind a tool result.
+	// RequiresAssistantAfterToolResult inserts an assistant message between a tool result and a user message.
 	RequiresAssistantAfterToolResult bool `json:"requiresAssistantAfterToolResult"`
-	RequiresThinkingAsText           bool `json:"requiresThinkingAsText"` // thinking goes back as text
-	// RequiresReasoningContent sends an assistant message of a model that reasons never without reasoning_content.
+	RequiresThinkingAsText           bool `json:"requiresThinkingAsText"` // thinking is sent back as text
+	// RequiresReasoningContent sends every assistant message of a reasoning model with reasoning_content, if empty.
 	RequiresReasoningContent bool `json:"requiresReasoningContentOnAssistantMessages"`
 
 	ThinkingFormat     ThinkingFormat `json:"thinkingFormat"`
@@ -34,7 +34,7 @@ type Compat struct {
 	SendSessionAffinityHeaders bool `json:"sendSessionAffinityHeaders"` // the session's id is sent in headers
 
 	OpenRouterRouting    json.RawMessage `json:"openRouterRouting"` // OpenRouter's provider member
-	VercelGatewayRouting struct {        // the gateway's vendors to use, and their order
+	VercelGatewayRouting struct {        // the vendors that the gateway may use, and their order
 		Only  []string `json:"only,omitempty"`
 		Order []string `json:"order,omitempty"`
 	} `json:"vercelGatewayRouting"`
@@ -47,14 +47,14 @@ const (
 	cacheAnthropic      = "anthropic"
 )
 
-// compatOf returns the flags of the model.
+// compatOf returns the flags of the model: those that the catalogue sets, and the detected ones.
 func compatOf(m *providers.Model) (Compat, error) {
 	c := detect(m)
 	err := m.DecodeCompat(&c)
 	return c, err
 }
 
-// detect returns what is known of the model's provider and host.
+// detect returns the flags that are known for the model's provider and host.
 func detect(m *providers.Model) Compat {
 	is := func(names ...string) bool { return slices.Contains(names, m.Provider) }
 	var (

@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// message is one of a request. Content is a string, a list of parts, or nil, which is sent as null.
+// message is a message of a request. Content is a string, a list of parts, or nil, which is sent as null.
 type message struct {
 	Role             string            `json:"role"`
 	Content          any               `json:"content"`
@@ -18,7 +18,7 @@ type message struct {
 	ToolCalls        []chat.ToolCall   `json:"tool_calls,omitempty"`
 	ReasoningDetails []json.RawMessage `json:"reasoning_details,omitempty"`
 
-	// The thinking, in the one of these members that the server itself used.
+	// One of these members has the thinking: the one in which the server sent it.
 	ReasoningContent *string `json:"reasoning_content,omitempty"`
 	Reasoning        *string `json:"reasoning,omitempty"`
 	ReasoningText    *string `json:"reasoning_text,omitempty"`
@@ -37,18 +37,18 @@ func newImagePart(image schemas.Image) *imagePart {
 	return &imagePart{Type: "image_url", ImageURL: imageURL{URL: chat.DataURL(image)}}
 }
 
-// assistant adds a reply, unless there is nothing in it to send.
+// assistant adds a reply, unless it has nothing to send.
 func (w *writer) assistant(m *schemas.AssistantMessage) {
 	out := &message{Role: roleAssistant}
 	if w.compat.RequiresAssistantAfterToolResult {
-		out.Content = "" // such servers do not take null either
+		out.Content = "" // these servers do not accept null either
 	}
 	texts := textsOf(m.Content)
 	if text := strings.Join(texts, ""); text != "" {
 		out.Content = text
 	}
 	if thoughts := thoughtsOf(m.Content); len(thoughts) > 0 {
-		w.think(out, thoughts, texts)
+		w.addThinking(out, thoughts, texts)
 	}
 	for _, call := range m.Content.ToolCalls() {
 		out.ToolCalls = append(out.ToolCalls, chat.NewToolCall(call))
@@ -66,21 +66,22 @@ func (w *writer) assistant(m *schemas.AssistantMessage) {
 	w.afterResults = false
 }
 
-// think adds the thinking to a reply. Without the name of the server's member for it, it is left out.
-func (w *writer) think(out *message, thoughts []schemas.Thinking, texts []string) {
-	said := make([]string, len(thoughts))
+// addThinking adds the thinking to a reply. It omits thinking without a signature that names the server's member for
+// it.
+func (w *writer) addThinking(out *message, thoughts []schemas.Thinking, texts []string) {
+	list := make([]string, len(thoughts))
 	for i, t := range thoughts {
-		said[i] = t.Thinking
+		list[i] = t.Thinking
 	}
 	if w.compat.RequiresThinkingAsText {
-		parts := []any{chat.NewTextPart(strings.Join(said, "\n\n"))}
+		parts := []any{chat.NewTextPart(strings.Join(list, "\n\n"))}
 		for _, text := range texts {
 			parts = append(parts, chat.NewTextPart(text))
 		}
 		out.Content = parts
 		return
 	}
-	joined := strings.Join(said, "\n")
+	joined := strings.Join(list, "\n")
 	switch thoughts[0].ThinkingSignature {
 	case chat.FieldReasoningContent:
 		out.ReasoningContent = &joined
@@ -91,7 +92,7 @@ func (w *writer) think(out *message, thoughts []schemas.Thinking, texts []string
 	}
 }
 
-// textsOf returns the texts that are more than white space.
+// textsOf returns the texts that are not blank.
 func textsOf(content schemas.Contents) (texts []string) {
 	for _, block := range content {
 		if b, ok := block.(schemas.Text); ok && strings.TrimSpace(b.Text) != "" {
@@ -101,7 +102,7 @@ func textsOf(content schemas.Contents) (texts []string) {
 	return texts
 }
 
-// thoughtsOf returns the thinking that is more than white space.
+// thoughtsOf returns the blocks of thinking that are not blank.
 func thoughtsOf(content schemas.Contents) (thoughts []schemas.Thinking) {
 	for _, block := range content {
 		if b, ok := block.(schemas.Thinking); ok && strings.TrimSpace(b.Thinking) != "" {

@@ -17,13 +17,13 @@ const (
 	roleTool      = "tool"
 )
 
-// What is said where a server insists on a message.
+// The texts of messages that are inserted because servers require them.
 const (
 	textBridge = "I have processed the tool results."
 	textImages = "Attached image(s) from tool result:"
 )
 
-// newMessages returns the conversation as it is sent.
+// newMessages returns the conversation in the form of a request.
 func newMessages(req *providers.Request, c *Compat) []*message {
 	w := writer{model: req.Model, compat: c}
 	w.system(req.System())
@@ -43,8 +43,8 @@ func newMessages(req *providers.Request, c *Compat) []*message {
 	return w.out
 }
 
-// callID is the rule for ids of another model's tool calls: at OpenAI they have at most 40 characters. Those of the
-// Responses API are two ids in one, of which the first is the call's.
+// callID returns the rule for the ids of another model's tool calls. OpenAI accepts at most 40 characters. An id of the
+// Responses API consists of two ids, of which the first is the call's.
 func callID(m *providers.Model) providers.IDRule {
 	return func(id string, _ *schemas.AssistantMessage) string {
 		if call, _, ok := strings.Cut(id, "|"); ok {
@@ -107,7 +107,7 @@ func partsOf(content schemas.Contents) (parts []any) {
 	return parts
 }
 
-// result adds a tool's result. It can only be text; images follow when all results are there.
+// result adds a tool result, which can only be text. endResults adds its images.
 func (w *writer) result(m *schemas.ToolResultMessage) {
 	images := chat.Images(m.Content)
 	text := chat.Lines(m.Content)
@@ -129,7 +129,7 @@ func (w *writer) result(m *schemas.ToolResultMessage) {
 	}
 }
 
-// endResults adds the images of the results before it.
+// endResults adds the images of the preceding tool results as a user message.
 func (w *writer) endResults() {
 	if len(w.images) == 0 {
 		return
@@ -139,7 +139,7 @@ func (w *writer) endResults() {
 	w.images, w.afterResults = nil, false
 }
 
-// bridge adds an assistant message where a user message would otherwise follow a tool result, if the server minds.
+// bridge adds an assistant message after a tool result if the server does not accept a user message there.
 func (w *writer) bridge() {
 	if w.afterResults && w.compat.RequiresAssistantAfterToolResult {
 		w.add(&message{Role: roleAssistant, Content: textBridge})

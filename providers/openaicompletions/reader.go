@@ -10,14 +10,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A reader makes blocks of chunks.
+// A reader assembles the reply from chunks.
 type reader struct {
 	s        *assemble.Stream
 	model    *providers.Model
 	text     *assemble.Block
 	thinking *assemble.Block
 	calls    calls
-	failure  error // what the finish reason says
+	failure  error // the error that the finish reason means
 }
 
 func newReader(s *assemble.Stream, m *providers.Model) *reader {
@@ -71,7 +71,7 @@ func (r *reader) chunk(data []byte) error {
 	return nil
 }
 
-// failure returns what the chunk says went wrong: in a member error, or itself being one, as vLLM has it.
+// failure returns the error that the chunk reports: in its member error or, as vLLM does, as the chunk itself.
 func (c *chunk) failure(data []byte) error {
 	switch {
 	case openaiapi.Truthy(c.Error):
@@ -85,13 +85,13 @@ func (c *chunk) failure(data []byte) error {
 func (r *reader) delta(d *delta) {
 	for _, p := range d.Content {
 		if p.Thinking {
-			r.think(p.Text, "") // no server wants it back
+			r.addThinking(p.Text, "") // servers do not expect it back
 		} else {
-			r.say(p.Text)
+			r.addText(p.Text)
 		}
 	}
 	if text, field := d.Thinking(); text != "" {
-		r.think(text, field)
+		r.addThinking(text, field)
 	}
 	for i := range d.ToolCalls {
 		r.calls.delta(&d.ToolCalls[i])
@@ -101,7 +101,7 @@ func (r *reader) delta(d *delta) {
 	}
 }
 
-func (r *reader) say(text string) {
+func (r *reader) addText(text string) {
 	if text == "" {
 		return
 	}
@@ -111,8 +111,8 @@ func (r *reader) say(text string) {
 	r.text.Delta(text)
 }
 
-// think continues the thinking; field is the member that a server wants it back in.
-func (r *reader) think(text, field string) {
+// addThinking appends to the thinking. field is the member in which the server expects it back.
+func (r *reader) addThinking(text, field string) {
 	if r.thinking == nil {
 		r.thinking = r.s.OpenThinking()
 		r.thinking.Sign(field)

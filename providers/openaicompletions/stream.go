@@ -29,13 +29,13 @@ func Stream(ctx context.Context, req *providers.Request) iter.Seq2[schemas.Strea
 		s.Start()
 		err = newReader(s, req.Model).read(resp.Body)
 		if ctx.Err() != nil {
-			s.EndAll() // an abort leaves no block open
+			s.EndAll() // an aborted reply has no open blocks
 		}
 		return err
 	})
 }
 
-// send makes the request and returns the response if it is a good one. The caller closes its body.
+// send posts the request and returns the response if it is successful. The caller closes its body.
 func send(ctx context.Context, req *providers.Request) (*http.Response, error) {
 	if err := req.NeedKey(); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func send(ctx context.Context, req *providers.Request) (*http.Response, error) {
 	return openaiapi.Send(ctx, tap, "chat/completions", body, opts)
 }
 
-// options returns how the SDK is to send the request.
+// options returns the SDK's options for sending the request.
 func options(req *providers.Request, c *Compat, tap *transport.Tap) ([]option.RequestOption, error) {
 	opts := openaiapi.Options(req, tap)
 	if c.SendSessionAffinityHeaders && req.SessionID != "" && req.Retention() != providers.CacheNone {
@@ -80,7 +80,7 @@ func options(req *providers.Request, c *Compat, tap *transport.Tap) ([]option.Re
 	return opts, nil
 }
 
-// isAt reports whether the model's base URL has one of the hosts in it.
+// isAt reports whether the model's base URL contains one of the hosts.
 func isAt(m *providers.Model, hosts ...string) bool {
 	for _, host := range hosts {
 		if strings.Contains(m.BaseURL, host) {

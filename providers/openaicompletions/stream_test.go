@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const reply = `data: {"id":"c1","choices":[{"delta":{"content":"Hi."},"finish_reason":"stop"}]}` +
 	"\n\ndata: [DONE]\n\n"
 
-// ask returns what a request was sent as, and what came of it.
+// ask returns the requests that were sent for a request, and the reply.
 func ask(t *testing.T, change func(*providers.Request)) ([]vendortest.Sent, *schemas.AssistantMessage) {
 	t.Helper()
 	vendor := vendortest.Serve(t, "text/event-stream", []byte(reply))
@@ -57,8 +57,9 @@ func TestTheEnvironmentIsNotRead(t *testing.T) {
 	}
 }
 
-// What the catalogue says with a null cannot be expressed by patches of recorded cases.
-func TestLevelsThatDoNotExist(t *testing.T) {
+// TestUnsupportedThinkingOffIsNotSent tests levels that are null in the catalogue. The patches of recorded cases cannot
+// express a null.
+func TestUnsupportedThinkingOffIsNotSent(t *testing.T) {
 	for name, tc := range map[string]struct {
 		provider string
 		levels   map[schemas.ThinkingLevel]*string
@@ -86,7 +87,7 @@ func TestLevelsThatDoNotExist(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSentIsAnError(t *testing.T) {
+func TestInvalidRequestIsAnError(t *testing.T) {
 	for name, change := range map[string]func(*providers.Request){
 		"no API key":      func(req *providers.Request) { req.APIKey = "" },
 		"compat of model": func(req *providers.Request) { req.Model.Compat = json.RawMessage(`{"supportsStore":1}`) },

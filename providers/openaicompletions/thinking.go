@@ -5,10 +5,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// ThinkingFormat is the form in which a server gets the thinking level.
+// ThinkingFormat is the form in which a server expects the thinking level.
 type ThinkingFormat string
 
-// The formats. A server gets the members named; those in brackets only if the session asks for a level.
+// The formats, with the members that are sent. Those in brackets are sent only if the session requests a level.
 const (
 	ThinkingOpenAI           ThinkingFormat = "openai"             // (reasoning_effort)
 	ThinkingOpenRouter       ThinkingFormat = "openrouter"         // reasoning.effort
@@ -18,7 +18,7 @@ const (
 	ThinkingQwenChatTemplate ThinkingFormat = "qwen-chat-template" // chat_template_kwargs
 )
 
-// thinking are the members of a request that are about it.
+// thinking holds the members of a request for thinking.
 type thinking struct {
 	ReasoningEffort    string          `json:"reasoning_effort,omitempty"`
 	Reasoning          *effort         `json:"reasoning,omitempty"`
@@ -40,35 +40,35 @@ type templateKwargs struct {
 	PreserveThinking bool `json:"preserve_thinking"`
 }
 
-// newThinking returns the members for a level, which is empty if the session asks for none.
+// newThinking returns the members for a level, which is empty if the session requests none.
 func newThinking(m *providers.Model, c *Compat, level schemas.ThinkingLevel) (t thinking) {
 	if !m.Reasoning {
 		return thinking{}
 	}
-	asked := level != ""
+	requested := level != ""
 	name := ""
-	if asked {
+	if requested {
 		name = m.LevelName(level)
 	}
 	switch c.ThinkingFormat {
 	case ThinkingZai, ThinkingQwen:
-		t.EnableThinking = &asked
+		t.EnableThinking = &requested
 	case ThinkingQwenChatTemplate:
-		t.ChatTemplateKwargs = &templateKwargs{EnableThinking: asked, PreserveThinking: true}
+		t.ChatTemplateKwargs = &templateKwargs{EnableThinking: requested, PreserveThinking: true}
 	case ThinkingDeepSeek:
 		t.Thinking = &thinkingType{Type: "disabled"}
-		if asked {
+		if requested {
 			t.Thinking.Type, t.ReasoningEffort = "enabled", name
 		}
 	case ThinkingOpenRouter:
-		if !asked {
+		if !requested {
 			name = offName(m, "none")
 		}
 		if name != "" {
 			t.Reasoning = &effort{Effort: name}
 		}
 	default:
-		if !asked {
+		if !requested {
 			name = offName(m, "")
 		}
 		if c.SupportsReasoningEffort {
@@ -78,8 +78,8 @@ func newThinking(m *providers.Model, c *Compat, level schemas.ThinkingLevel) (t 
 	return t
 }
 
-// offName returns what the catalogue says to send for no thinking, nothing if it says that there is no such thing, and
-// unlisted if it does not say.
+// offName returns the catalogue's name of the level off, "" if the catalogue lists the level as unsupported, or
+// unlisted if it does not list the level.
 func offName(m *providers.Model, unlisted string) string {
 	name, listed := m.ThinkingLevels[schemas.ThinkingOff]
 	switch {
@@ -91,7 +91,7 @@ func offName(m *providers.Model, unlisted string) string {
 	return *name
 }
 
-// levelOf returns the level to ask for, empty for none.
+// levelOf returns the level to request, or "" for none.
 func levelOf(req *providers.Request) (schemas.ThinkingLevel, error) {
 	var vendor struct {
 		ReasoningEffort schemas.ThinkingLevel `json:"reasoningEffort"`
@@ -100,8 +100,8 @@ func levelOf(req *providers.Request) (schemas.ThinkingLevel, error) {
 		err := req.DecodeVendor(&vendor)
 		return vendor.ReasoningEffort, err
 	}
-	level, asked := req.Level()
-	if !asked || level == schemas.ThinkingOff {
+	level, requested := req.Level()
+	if !requested || level == schemas.ThinkingOff {
 		return "", nil
 	}
 	return level, nil

@@ -1,4 +1,4 @@
-// Package openairesponses speaks OpenAI's Responses API, on OpenAI's own SDK.
+// Package openairesponses implements OpenAI's Responses API with OpenAI's SDK.
 package openairesponses
 
 import (
@@ -18,7 +18,7 @@ import (
 // API is the id of the API in the catalogue.
 const API = "openai-responses"
 
-// Compat are the flags of a model.
+// Compat holds the compat flags of a model.
 type Compat struct {
 	SendSessionIDHeader        *bool `json:"sendSessionIdHeader"`        // nil is true
 	SupportsLongCacheRetention *bool `json:"supportsLongCacheRetention"` // nil is true
@@ -39,7 +39,7 @@ func Stream(ctx context.Context, req *providers.Request) iter.Seq2[schemas.Strea
 			return err
 		}
 		tap := transport.New(req)
-		opts := append(openaiapi.Options(req, tap), remember(req, body, compat)...)
+		opts := append(openaiapi.Options(req, tap), addCaching(req, body, compat)...)
 		body.Store = new(bool)
 		resp, err := openaiapi.Send(ctx, tap, "responses", body, opts)
 		if err != nil {
@@ -51,8 +51,8 @@ func Stream(ctx context.Context, req *providers.Request) iter.Seq2[schemas.Strea
 	})
 }
 
-// remember has the vendor keep the beginning of the session's conversation, and find it again.
-func remember(req *providers.Request, body *responses.Body, c Compat) (opts []option.RequestOption) {
+// addCaching sets the cache options in body, and returns those that are headers.
+func addCaching(req *providers.Request, body *responses.Body, c Compat) (opts []option.RequestOption) {
 	retention := req.Retention()
 	if retention == providers.CacheNone {
 		return nil
@@ -70,11 +70,12 @@ func remember(req *providers.Request, body *responses.Body, c Compat) (opts []op
 	return append(opts, option.WithHeader("x-client-request-id", req.SessionID))
 }
 
-// prices returns the factor of the cost by the tier of service that the response says, or else the one asked for.
-func prices(model, asked string) func(tier string) float64 {
+// prices returns a function for the factor by which a response's service tier changes the cost. If the response names
+// no tier, the requested one counts.
+func prices(model, requested string) func(tier string) float64 {
 	return func(tier string) float64 {
 		if tier == "" {
-			tier = asked
+			tier = requested
 		}
 		switch {
 		case tier == "flex":

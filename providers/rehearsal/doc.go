@@ -1,7 +1,7 @@
-// Package rehearsal is a model that needs no key and no network. It follows rules instead of thinking, so that loopbus
-// can be tried, tools and all, without any key.
+// Package rehearsal is a model that needs no key and no network. It follows rules instead of thinking, so that
+// loopbus with its tools can be tried without a key.
 //
-// It looks at the last user message, line by line:
+// It reads the last user message line by line:
 //
 //	!COMMAND              calls bash
 //	read PATH             calls read
@@ -12,10 +12,10 @@
 //	find PATTERN [PATH]   calls find
 //	call TOOL {JSON}      calls any other tool, with these arguments
 //
-// Several such lines are several calls of one reply. A line whose tool the request does not offer is explained instead.
-// When the transcript ends with tool results, the reply tells what came back, and the turn is over. Any other text gets
-// a short answer that says what this is, and repeats nothing of what was said.
+// Several such lines become several calls of one reply. For a tool that the request does not offer, the reply
+// explains this. If the transcript ends with tool results, the reply summarizes them and the turn ends. Any other
+// text gets a short answer that explains the model; it never repeats the input.
 //
-// The same request always gets the same reply; ids of calls come from their place in the transcript. Usage is an
-// estimate of one token for four characters, images not counted, and costs nothing.
+// The same request always gets the same reply; ids of calls are derived from their position in the transcript. Usage
+// is estimated as one token per four characters, without images, and costs nothing.
 package rehearsal

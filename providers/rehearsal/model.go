@@ -9,13 +9,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Model is the rehearsal. The zero value is ready; it is safe for concurrent use.
+// Model is the rehearsal model. The zero value is ready for use; it is safe for concurrent use.
 type Model struct {
 	Delay time.Duration    // pause before each word, so that a person sees it stream
 	Now   func() time.Time // for the timestamps of messages; nil means time.Now
 }
 
-// Stream answers the request by rule. It never yields an error, and ends with an error event when ctx is done.
+// Stream answers the request by rules. It never yields an error, and ends with an error event when ctx ends.
 func (m *Model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
 		now := time.Now
@@ -28,7 +28,7 @@ func (m *Model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[
 	}
 }
 
-// answer chooses what to say by the end of the transcript.
+// answer returns the reply, which depends on the end of the transcript.
 func answer(req schemas.ModelRequest) schemas.AssistantMessage {
 	offered := make(map[string]bool, len(req.Tools))
 	for _, tool := range req.Tools {
@@ -53,7 +53,7 @@ func say(text string) schemas.AssistantMessage {
 	return schemas.AssistantMessage{Content: schemas.Contents{schemas.Text{Text: text}}, StopReason: schemas.StopStop}
 }
 
-// lastResults returns the tool results the transcript ends with.
+// lastResults returns the tool results at the end of the transcript.
 func lastResults(messages schemas.Messages) []*schemas.ToolResultMessage {
 	var results []*schemas.ToolResultMessage
 	for _, m := range messages {

@@ -7,16 +7,16 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// rule is a line the rehearsal understands.
+// rule is a form of line that the rehearsal model understands.
 type rule struct {
 	tool  string
-	shape string // as help texts show it
+	shape string // the form in help texts
 	parse func(rest string) any
 }
 
-// rules are all of them, by the word a line begins with.
+// rules lists the rules. Except for the first, a line begins with the name of its tool.
 var rules = []rule{
-	{"bash", "!COMMAND", nil}, // has no word
+	{"bash", "!COMMAND", nil}, // begins with !
 	{"read", "read PATH", parsePath},
 	{"ls", "ls [PATH]", parseOptionalPath},
 	{"write", "write PATH: TEXT", parseWrite},
@@ -25,7 +25,7 @@ var rules = []rule{
 	{"find", "find PATTERN [PATH]", parsePattern},
 }
 
-// Arguments of the tools, with members in the order their schemas have them.
+// The arguments of the tools, with members in the order of their schemas.
 type (
 	commandArgs struct {
 		Command string `json:"command"`
@@ -51,13 +51,13 @@ type (
 	}
 )
 
-// callWord begins a line that calls any tool, with its arguments as JSON.
+// callWord is the first word of a line that calls any tool, with its arguments as JSON.
 const callWord = "call"
 
-// callRule is the rule of such a line.
+// callRule returns the rule of a line that calls this tool with JSON.
 func callRule(tool string) rule { return rule{tool: tool, shape: callWord + " " + tool + " {JSON}"} }
 
-// parse returns the calls the lines of a text ask for, and the rules of lines whose tool is not offered.
+// parse returns the calls that the lines of a text request, and the rules of lines whose tool is not offered.
 func parse(text string, offered map[string]bool) (calls []schemas.ToolCall, missing []rule) {
 	for line := range strings.Lines(text) {
 		r, args := parseLine(strings.TrimSpace(line))
@@ -68,7 +68,7 @@ func parse(text string, offered map[string]bool) (calls []schemas.ToolCall, miss
 		default:
 			raw, err := schemas.Marshal(args)
 			if err != nil {
-				continue // strings always encode
+				continue // cannot happen: structs of strings always encode
 			}
 			calls = append(calls, schemas.ToolCall{Name: r.tool, Arguments: json.RawMessage(raw)})
 		}
@@ -76,7 +76,7 @@ func parse(text string, offered map[string]bool) (calls []schemas.ToolCall, miss
 	return calls, missing
 }
 
-// parseLine returns the rule a line follows and the arguments it comes to; nil if it follows none.
+// parseLine returns the rule of a line and its arguments, which are nil if no rule fits.
 func parseLine(line string) (rule, any) {
 	if command, ok := strings.CutPrefix(line, "!"); ok {
 		if command = strings.TrimSpace(command); command == "" {
@@ -96,7 +96,7 @@ func parseLine(line string) (rule, any) {
 	return rule{}, nil
 }
 
-// parseCall takes a tool's name and a JSON object. Nothing else is a call: people say "call me".
+// parseCall parses the name of a tool and a JSON object. Anything else is not a call, such as the sentence "call me".
 func parseCall(rest string) (rule, any) {
 	tool, args, _ := strings.Cut(strings.TrimSpace(rest), " ")
 	args = strings.TrimSpace(args)
@@ -141,5 +141,5 @@ func parsePattern(rest string) any {
 	return patternArgs{Pattern: pattern, Path: strings.TrimSpace(path)}
 }
 
-// unescape makes \n a line break: a line has no other way to say it.
+// unescape replaces \n by a line break, which a line cannot contain.
 func unescape(s string) string { return strings.ReplaceAll(s, `\n`, "\n") }

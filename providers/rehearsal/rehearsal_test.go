@@ -30,7 +30,7 @@ func request(text string, tools ...string) schemas.ModelRequest {
 
 func all() []string { return []string{"bash", "read", "ls", "write", "edit", "grep", "find"} }
 
-// stream returns the events of one call and checks what holds for every stream.
+// stream returns the events of one call and checks the rules for every stream.
 func stream(t testing.TB, req schemas.ModelRequest) ([]schemas.StreamEvent, *schemas.AssistantMessage) {
 	t.Helper()
 	var events []schemas.StreamEvent

@@ -7,10 +7,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// charactersPerToken is the usual estimate.
+// charactersPerToken is the usual estimate for English text.
 const charactersPerToken = 4
 
-// estimate counts what a vendor would have charged for: the whole request, and the reply.
+// estimate returns the estimated usage of the whole request and the reply.
 func estimate(req schemas.ModelRequest, reply schemas.Contents) schemas.Usage {
 	in := utf8.RuneCountInString(req.SystemPrompt)
 	for _, tool := range req.Tools {

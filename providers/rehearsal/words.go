@@ -10,13 +10,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// How much of a result is repeated.
+// Limits for the part of a tool result that the reply quotes.
 const (
 	maxPreviewLines = 3
 	maxPreviewRunes = 120
 )
 
-// introduce says what the rehearsal is and what it understands, of what is offered.
+// introduce returns a text that explains the rehearsal model and lists the lines for the tools that are offered.
 func introduce(offered map[string]bool) string {
 	var b strings.Builder
 	b.WriteString("This is rehearsal, a model that needs no key and follows rules instead of thinking. ")
@@ -32,10 +32,10 @@ func introduce(offered map[string]bool) string {
 	return b.String()
 }
 
-// maxOtherShapes is how many tools without a rule of their own are named.
+// maxOtherShapes is how many tools without their own rule the text lists.
 const maxOtherShapes = 8
 
-// shapesOf says how the tools that are offered can be called.
+// shapesOf returns the forms of the lines that call the tools that are offered.
 func shapesOf(offered map[string]bool) []string {
 	others := maps.Clone(offered)
 	var shapes []string
@@ -55,7 +55,7 @@ func shapesOf(offered map[string]bool) []string {
 	return shapes
 }
 
-// announce says which tools are about to be called, and which cannot be.
+// announce returns a text that lists the calls, and the tools that are missing.
 func announce(calls []schemas.ToolCall, missing []rule, offered map[string]bool) string {
 	var sentences []string
 	if len(calls) > 0 {
@@ -81,7 +81,7 @@ func announce(calls []schemas.ToolCall, missing []rule, offered map[string]bool)
 	return strings.Join(sentences, " ")
 }
 
-// report tells what the tools answered.
+// report returns a text that summarizes the tool results.
 func report(results []*schemas.ToolResultMessage) string {
 	parts := make([]string, 0, len(results))
 	for _, result := range results {
@@ -119,7 +119,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// lines counts lines; the last needs no line break.
+// lines returns the number of lines. The last line need not end with a line break.
 func lines(text string) int {
 	n := strings.Count(text, "\n")
 	if text != "" && !strings.HasSuffix(text, "\n") {
@@ -128,7 +128,7 @@ func lines(text string) int {
 	return n
 }
 
-// head returns the first lines that are not blank, shortened.
+// head returns the first lines that are not blank, cut to the limits.
 func head(text string) string {
 	var b strings.Builder
 	shown := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// TestTheFirstAttemptsFail asks again as a run does: with the transcript as it was, and the number of the attempt.
+// TestTheFirstAttemptsFail retries as a run does: with the same transcript and the number of the attempt.
 func TestTheFirstAttemptsFail(t *testing.T) {
 	model, err := scripted.Parse([]byte(`[{"fail":["529 overloaded","timeout"],"text":"at last"}]`))
 	if err != nil {

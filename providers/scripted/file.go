@@ -13,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Load reads a script from a file. An error names the file and the entry.
+// Load reads a script from a file. The error names the file and the entry.
 func Load(path string) (*Model, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -26,7 +26,7 @@ func Load(path string) (*Model, error) {
 	return m, nil
 }
 
-// Parse reads a script as [Load] does from a file.
+// Parse is like [Load] for the contents of a file.
 func Parse(data []byte) (*Model, error) {
 	var f fileJSON
 	if list := bytes.TrimSpace(data); len(list) > 0 && list[0] == '[' {
@@ -188,7 +188,7 @@ func decodeEvent(raw json.RawMessage) (e Event, err error) {
 
 func milliseconds(n float64) time.Duration { return time.Duration(n * float64(time.Millisecond)) }
 
-// strict decodes one JSON value and refuses members it does not know: in a script they are mistakes.
+// strict decodes one JSON value. It refuses unknown members, which are mistakes in a script.
 func strict(data []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()

@@ -11,24 +11,24 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What the model says when the script has nothing for a request.
+// The replies to a request for which the script has no response.
 const (
 	TextExhausted = "No more scripted responses queued"
 	TextNoMatch   = "No script matches the last user message"
 )
 
-// DefaultChunkSize is how many characters a delta has where nothing else is said.
+// DefaultChunkSize is the default number of characters per delta.
 const DefaultChunkSize = 16
 
-// Options are the settings of a [Model]. The zero value is usable.
+// Options configures a [Model]. The zero value is usable.
 type Options struct {
 	ChunkSize  int              // characters in a delta; 0 means DefaultChunkSize
 	ChunkDelay time.Duration    // pause before each delta
 	Now        func() time.Time // for the timestamps of messages; nil means time.Now
 }
 
-// Script is a list of responses. Match chooses it by the text of the last user message; nil matches always. With Loop
-// the responses begin again after the last.
+// Script is a list of responses. Match selects it by the text of the last user message; nil always matches. With
+// Loop, the responses start again after the last one.
 type Script struct {
 	Match     *regexp.Regexp
 	Responses []Response
@@ -39,7 +39,7 @@ type Script struct {
 type Model struct {
 	now     func() time.Time
 	scripts []script
-	chosen  bool // by the last user message: responses are counted from there
+	chosen  bool // the last user message selects the script, and responses are counted from there
 }
 
 type script struct {
@@ -48,7 +48,7 @@ type script struct {
 	loop    bool
 }
 
-// reply is a response, and what its first attempts get instead.
+// reply is a response, and the failures that its first attempts get.
 type reply struct {
 	good   *playback.Reply
 	failed []*playback.Reply
@@ -75,7 +75,7 @@ var (
 	unmatched = playback.Failure(TextNoMatch)
 )
 
-// New returns a model that plays the responses in their order. It panics if one is broken, see [NewScripts].
+// New returns a model that plays the responses in order. It panics if one is invalid; see [NewScripts].
 func New(responses ...Response) *Model {
 	m, err := NewScripts(Options{}, Script{Responses: responses})
 	if err != nil {
@@ -84,7 +84,7 @@ func New(responses ...Response) *Model {
 	return m
 }
 
-// NewScripts returns a model that plays the first script that matches. An error names the script, if there are several,
+// NewScripts returns a model that plays the first matching script. The error names the script, if there are several,
 // and the response, both counted from 1.
 func NewScripts(o Options, scripts ...Script) (*Model, error) {
 	if o.ChunkSize == 0 {
@@ -112,7 +112,7 @@ func NewScripts(o Options, scripts ...Script) (*Model, error) {
 	return m, nil
 }
 
-// placeError says where in a script something is wrong.
+// placeError is the error of a response, with its position in the scripts.
 type placeError struct {
 	script, scripts, response int
 	err                       error
@@ -128,22 +128,22 @@ func (e *placeError) Error() string {
 
 func (e *placeError) Unwrap() error { return e.err }
 
-// Stream plays the response to the request. It never yields an error: what goes wrong is an error event.
+// Stream plays the response for the request. It never yields an error: failures are error events.
 func (m *Model) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
 		m.reply(req.Messages, req.Attempt).Play(ctx, playback.PlaceOf(req), m.now(), yield)
 	}
 }
 
-// reply chooses by the transcript and the number of the attempt.
+// reply returns the reply for a transcript and the number of the attempt.
 func (m *Model) reply(messages schemas.Messages, attempt int) *playback.Reply {
-	said := ""
+	prompt := ""
 	if m.chosen {
-		said, messages = lastWords(messages)
+		prompt, messages = lastPrompt(messages)
 	}
 	for i := range m.scripts {
 		s := &m.scripts[i]
-		if s.match != nil && !s.match.MatchString(said) {
+		if s.match != nil && !s.match.MatchString(prompt) {
 			continue
 		}
 		n := countReplies(messages)
@@ -158,8 +158,8 @@ func (m *Model) reply(messages schemas.Messages, attempt int) *playback.Reply {
 	return unmatched
 }
 
-// lastWords returns the text of the last user message and the messages after it.
-func lastWords(messages schemas.Messages) (text string, after schemas.Messages) {
+// lastPrompt returns the text of the last user message and the messages after it.
+func lastPrompt(messages schemas.Messages) (text string, after schemas.Messages) {
 	for i := len(messages) - 1; i >= 0; i-- {
 		if user, ok := messages[i].(*schemas.UserMessage); ok {
 			return user.Content.JoinText(), messages[i+1:]
@@ -168,7 +168,7 @@ func lastWords(messages schemas.Messages) (text string, after schemas.Messages) 
 	return "", messages
 }
 
-// countReplies leaves out what failed: the request is then made again.
+// countReplies returns the number of replies without the failed ones, whose requests are retried.
 func countReplies(messages schemas.Messages) (n int) {
 	for _, m := range messages {
 		if reply, ok := m.(*schemas.AssistantMessage); ok && !reply.Failed() {

@@ -11,28 +11,29 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Response is one reply. Without Events the message is streamed in full, in chunks; with them exactly they are, and
-// the message is the payload of the last. API, Provider, Model and Timestamp of the message are filled in by each call;
-// so is the id of a tool call that has none, from its place in the transcript. An empty stop reason is toolUse if the
-// message has tool calls, else stop. Fail are the texts with which the first attempts fail, before it is played.
+// Response is one reply. Without Events, the message is streamed completely, in chunks; with Events, exactly these
+// are streamed, and the message is the payload of the last one. Each call fills in the message's API, Provider, Model
+// and Timestamp, and the missing ids of tool calls, derived from their position in the transcript. An empty stop
+// reason means toolUse if the message has tool calls, otherwise stop. Fail lists the error texts of the attempts that
+// fail before the response is played.
 type Response struct {
 	Fail    []string
 	Events  []Event
 	Message schemas.AssistantMessage
 }
 
-// Event is one event of a stream. One without a type is a pause.
+// Event is one event of a stream. An event without a type is a pause.
 type Event struct {
 	schemas.StreamEvent
 	Delay time.Duration // before the event
 }
 
-// Text is the response that says something and ends the turn.
+// Text returns a response that consists of text and ends the turn.
 func Text(text string) Response {
 	return Response{Message: schemas.AssistantMessage{Content: schemas.Contents{schemas.Text{Text: text}}}}
 }
 
-// Calls is the response that says something, if text is not empty, and calls tools.
+// Calls returns a response that calls tools, after a text if it is not empty.
 func Calls(text string, calls ...schemas.ToolCall) Response {
 	var content schemas.Contents
 	if text != "" {
@@ -44,12 +45,12 @@ func Calls(text string, calls ...schemas.ToolCall) Response {
 	return Response{Message: schemas.AssistantMessage{Content: content}}
 }
 
-// Error is the response that fails with a text.
+// Error returns a response that fails with a text.
 func Error(text string) Response {
 	return Response{Message: schemas.AssistantMessage{StopReason: schemas.StopError, ErrorMessage: text}}
 }
 
-// prepare checks the response and makes it ready to be played.
+// prepare validates the response and returns it in the form of package playback.
 func (r Response) prepare(o Options) (*playback.Reply, error) {
 	message, err := complete(r.Message)
 	if err != nil {
@@ -73,7 +74,7 @@ func (r Response) prepare(o Options) (*playback.Reply, error) {
 	return reply, nil
 }
 
-// complete checks the message and fills in what it leaves open.
+// complete validates the message and sets defaults for missing arguments and a missing stop reason.
 func complete(m schemas.AssistantMessage) (schemas.AssistantMessage, error) {
 	content := make(schemas.Contents, 0, len(m.Content))
 	calls := 0
@@ -108,7 +109,7 @@ func complete(m schemas.AssistantMessage) (schemas.AssistantMessage, error) {
 	return m, nil
 }
 
-// step checks an event and fills in from the message what it leaves open.
+// step validates an event and sets its missing content from the message.
 func (e Event) step(message *schemas.AssistantMessage, last bool) (playback.Step, error) {
 	step := playback.Step{Pause: e.Delay, Event: e.StreamEvent}
 	if e.Delay < 0 {

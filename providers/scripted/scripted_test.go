@@ -181,7 +181,7 @@ func TestGeneratedIDsDifferAlongASession(t *testing.T) {
 	}
 }
 
-func TestAbortKeepsWhatWasStreamed(t *testing.T) {
+func TestAbortKeepsStreamedContent(t *testing.T) {
 	response := scripted.Calls("0123456789", schemas.ToolCall{ID: "x", Name: "ls"}, schemas.ToolCall{ID: "y", Name: "ls"})
 	m, err := scripted.NewScripts(scripted.Options{ChunkSize: 4},
 		scripted.Script{Responses: []scripted.Response{response}})
@@ -212,7 +212,7 @@ func TestAbortKeepsWhatWasStreamed(t *testing.T) {
 	}
 }
 
-// shown is what the deltas and the ends of calls come to.
+// shown returns the content that the deltas and the ends of calls add up to.
 func shown(events []schemas.StreamEvent) schemas.Contents {
 	content := schemas.Contents{}
 	text := ""

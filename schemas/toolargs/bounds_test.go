@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func validate(t *testing.T, schema *toolargs.Schema, args string) (json.RawMessa
 	return got, err
 }
 
-const tooMuchWork = "  - root: checking the arguments takes more than 10000000 steps\n"
+const tooMuchWork = "  - root: checking the arguments takes more than %d steps\n"
 
 func TestWorkIsBounded(t *testing.T) {
 	t.Parallel()
@@ -93,6 +94,7 @@ func TestWorkIsBounded(t *testing.T) {
 	names := list(10_000, func(i int) string { return fmt.Sprintf(`"k%d"`, i) })
 	unions := list(1_500, func(i int) string { return fmt.Sprintf(`{"minItems":1000000,"maxItems":%d}`, i) })
 	expressions := list(1000, func(i int) string { return fmt.Sprintf(`"%d%s"`, i, strings.Repeat(".{1000}", 60)) })
+	dear := []string{"unions", "patterns", "lengths", "expressions", "evaluated"} // steps: fewer show the same
 	for name, tt := range map[string]struct{ parameters, args string }{
 		"unique items": {`{"uniqueItems":true}`, list(many, func(i int) string { return fmt.Sprintf("[%d]", i) })},
 		"required":     {`{"required":` + names + `}`, object(many, "1")},
@@ -110,8 +112,13 @@ func TestWorkIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := validate(t, compile(t, tt.parameters), tt.args)
-			if err == nil || !strings.Contains(err.Error(), tooMuchWork) {
+			schema, steps := compile(t, tt.parameters), 10_000_000
+			if slices.Contains(dear, name) {
+				steps = 1_000_000
+				schema.Limit(steps)
+			}
+			got, err := validate(t, schema, tt.args)
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf(tooMuchWork, steps)) {
 				t.Errorf("got %.40s, %.200v", got, err)
 			}
 		})

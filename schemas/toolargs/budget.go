@@ -10,39 +10,37 @@ import (
 )
 
 const (
-	// maxSteps is how much work one validation may be: steps of some nanoseconds each, most of them a schema checked
-	// against a value, or a member looked at to find another.
+	// maxSteps is the largest number of steps of one validation. A step takes some nanoseconds; most are the check of a
+	// value by a schema, or a member visited in the search for another.
 	maxSteps = 10_000_000
-	// lookEvery is how many steps go by between two looks at the context, and before the first.
+	// lookEvery is the number of steps between two checks of the context, and before the first.
 	lookEvery = 10_000
 )
 
-var (
-	errWork  = fmt.Errorf("checking the arguments takes more than %d steps", maxSteps)
-	errEnded = errors.New("nobody waits for the validation any more") // never seen by callers
-)
+var errEnded = errors.New("context of the validation ended") // callers never get it
 
-// budget is the work that one validation may still do. It is used by one goroutine.
+// budget is the work that one validation may still do. One goroutine uses it.
 type budget struct {
-	done     <-chan struct{} // closed when the validation is to end
+	done     <-chan struct{} // closed when the context ends
+	steps    int             // limit
 	left     int             // steps
-	lookAt   int             // what is left when done is looked at again
-	patterns time.Duration   // spent on patterns that may take long
+	lookAt   int             // steps left at the next check of done
+	patterns time.Duration   // time spent on slow patterns
 	limit    time.Duration   // of patterns
-	err      error           // why there is nothing left
+	err      error           // why the validation ended
 }
 
-func newBudget(done <-chan struct{}, patterns time.Duration) *budget {
-	return &budget{done: done, left: maxSteps, lookAt: maxSteps - lookEvery, limit: patterns}
+func newBudget(done <-chan struct{}, steps int, patterns time.Duration) *budget {
+	return &budget{done: done, steps: steps, left: steps, lookAt: steps - lookEvery, limit: patterns}
 }
 
-// spend takes n steps, and reports whether the validation may go on.
+// spend spends n steps, and reports whether the validation may continue.
 func (b *budget) spend(n int) bool {
 	b.left -= n
 	return b.left >= b.lookAt || b.goesOn()
 }
 
-// goesOn reports whether there is something left, and somebody waiting.
+// goesOn reports whether the budget has steps left and the context has not ended.
 func (b *budget) goesOn() bool {
 	if b.err != nil {
 		return false
@@ -54,7 +52,7 @@ func (b *budget) goesOn() bool {
 	default:
 	}
 	if b.left < 0 {
-		b.end(errWork)
+		b.end(fmt.Errorf("checking the arguments takes more than %d steps", b.steps))
 		return false
 	}
 	b.lookAt = b.left - lookEvery
@@ -63,7 +61,7 @@ func (b *budget) goesOn() bool {
 
 // end ends the validation.
 func (b *budget) end(err error) {
-	b.err, b.lookAt = err, math.MaxInt // so that spend sees it at once
+	b.err, b.lookAt = err, math.MaxInt // so that the next spend calls goesOn
 }
 
 // patternTimer counts the time of patterns against the budget.
@@ -75,7 +73,7 @@ type patternTimer struct {
 
 func (b *budget) startPattern(source string) patternTimer { return patternTimer{b, source, time.Now()} }
 
-// goesOn reports whether the pattern may be tried on.
+// goesOn reports whether the match may continue.
 func (t patternTimer) goesOn() bool {
 	if t.budget.goesOn() && t.budget.patterns+time.Since(t.start) > t.budget.limit {
 		t.end()
@@ -91,20 +89,20 @@ func (t patternTimer) end() {
 func (t patternTimer) stop() { t.budget.patterns += time.Since(t.start) }
 
 const (
-	// maxParameters is how many bytes the schema of a tool's parameters may have.
+	// maxParameters is the largest size of a tool's parameters in bytes.
 	maxParameters = 128 << 10
-	// maxSchemaNesting is how deep it may be nested.
+	// maxSchemaNesting is how deep they may be nested.
 	maxSchemaNesting = 200
-	// maxSchemaValues is how many JSON values may be read to compile it. Members of unions count again for every union
-	// around them, because each is compiled as a document of its own too.
+	// maxSchemaValues is how many JSON values may be read to compile them. Members of unions count again for every union
+	// around them, because each is also compiled as a separate document.
 	maxSchemaValues = 1_000_000
-	// maxPattern is how many bytes a pattern may have; a longer string is no regular expression.
+	// maxPattern is the largest size of a pattern in bytes; a longer one is no regular expression.
 	maxPattern = 4 << 10
-	// maxPatternSize is how many instructions all the patterns of a schema may come to.
+	// maxPatternSize is the largest number of instructions of all patterns of a schema together.
 	maxPatternSize = ecmascript.MaxSize
 )
 
-// limits is what the compilation of one schema may still take, and the patterns it has compiled.
+// limits are the remaining limits of the compilation of one schema, and its compiled patterns.
 type limits struct {
 	values   int
 	size     int           // of patterns
@@ -116,7 +114,7 @@ func newLimits(patterns time.Duration) *limits {
 	return &limits{values: maxSchemaValues, size: maxPatternSize, time: patterns, patterns: make(map[string]matcher)}
 }
 
-// take counts the values of a document that is to be compiled.
+// take counts the values of a document before it is compiled.
 func (l *limits) take(v *value) error {
 	l.values -= 1 + len(v.elems)
 	if l.values < 0 {

@@ -7,7 +7,7 @@ func (c *compiler) arrayChecks(n *node, schema *value) {
 		n.add(kindArray, func(w *walker, v *value, r *report, sc *scope) bool {
 			for i := len(tuple); i < len(v.elems); i++ {
 				if !w.walkItem(rest, v, i, r, sc) {
-					return false // the reference reports one only
+					return false // the reference implementation reports only one
 				}
 				sc.addItem(i)
 			}
@@ -51,7 +51,7 @@ func (c *compiler) arrayChecks(n *node, schema *value) {
 	}
 }
 
-// itemsCheck holds every item from the given one on against one schema.
+// itemsCheck checks every item, from the index from on, against one schema.
 func itemsCheck(items *node, from int) func(*walker, *value, *report, *scope) bool {
 	return func(w *walker, v *value, r *report, sc *scope) bool {
 		ok := true
@@ -66,7 +66,7 @@ func itemsCheck(items *node, from int) func(*walker, *value, *report, *scope) bo
 	}
 }
 
-// tupleCheck holds each item against the schema at its place.
+// tupleCheck checks each item against the schema at its index.
 func tupleCheck(tuple []*node) func(*walker, *value, *report, *scope) bool {
 	return func(w *walker, v *value, r *report, sc *scope) bool {
 		ok := true
@@ -81,7 +81,7 @@ func tupleCheck(tuple []*node) func(*walker, *value, *report, *scope) bool {
 	}
 }
 
-// containsCheck counts the items that fit. All its uses share one text.
+// containsCheck counts the items that match. All its uses report the same text.
 func containsCheck(item *node, enough func(found int) bool) func(*walker, *value, *report, *scope) bool {
 	item.uses++
 	return func(w *walker, v *value, r *report, sc *scope) bool {
@@ -96,7 +96,7 @@ func containsCheck(item *node, enough func(found int) bool) func(*walker, *value
 	}
 }
 
-// allDifferent compares scalars through a set and only the rest pair by pair.
+// allDifferent compares scalars with a set, and only the other items pair by pair.
 func allDifferent(b *budget, items []elem) bool {
 	type scalar struct {
 		kind kind

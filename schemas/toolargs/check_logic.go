@@ -1,6 +1,6 @@
 package toolargs
 
-// refChecks compiles $ref and its dynamic kin. A reference to nowhere is a schema that is false.
+// refChecks compiles $ref and its dynamic variants. A reference that cannot be resolved counts as the schema false.
 func (c *compiler) refChecks(n *node, schema *value) {
 	for _, keyword := range []string{"$ref", "$recursiveRef", "$dynamicRef"} {
 		ref, ok := stringAt(schema, keyword)
@@ -67,8 +67,8 @@ func (c *compiler) logicChecks(n *node, schema *value) {
 	}
 }
 
-// walkAll holds the value against every member, counts those that fit, and returns what the others report. What the
-// former have evaluated is merged into the scope.
+// walkAll checks the value against every member. It returns how many match and what the others report, and merges into
+// the scope what the matching ones have evaluated.
 func (w *walker) walkAll(members []*node, v *value, r *report, sc *scope) (passed int, failed []violation) {
 	for _, m := range members {
 		inner, branch := sc.fresh(), r.branch()
@@ -83,7 +83,8 @@ func (w *walker) walkAll(members []*node, v *value, r *report, sc *scope) (passe
 	return passed, failed
 }
 
-// ifCheck compiles if, then and else. As in the reference, what else finds is reported, what then finds is not.
+// ifCheck compiles if, then and else. As in the reference implementation, violations of else are reported, those of
+// then are not.
 func (c *compiler) ifCheck(n *node, schema *value) {
 	condition := c.schemaAt(schema, "if")
 	if condition == nil {
@@ -102,7 +103,8 @@ func (c *compiler) ifCheck(n *node, schema *value) {
 	})
 }
 
-// unevaluatedChecks compile the keywords for what no other keyword of the schema has looked at. They come last.
+// unevaluatedChecks compiles the keywords for items and properties that no other keyword of the schema has evaluated.
+// They come last.
 func (c *compiler) unevaluatedChecks(n *node, schema *value) {
 	if rest := c.schemaAt(schema, "unevaluatedItems"); rest != nil {
 		n.add(kindArray, func(w *walker, v *value, r *report, sc *scope) bool {

@@ -31,7 +31,7 @@ func (c *compiler) objectChecks(n *node, schema *value) {
 	}
 }
 
-// requiredCheck reports all that is missing in one line, under the path of the first.
+// requiredCheck reports all missing properties in one line, under the path of the first.
 func (c *compiler) requiredCheck(n *node, schema *value) {
 	required, ok := stringsOf(schema.member("required"))
 	if !ok {
@@ -61,7 +61,7 @@ func (c *compiler) requiredCheck(n *node, schema *value) {
 	})
 }
 
-// additionalCheck compiles additionalProperties: what neither properties nor patternProperties name.
+// additionalCheck compiles additionalProperties: for properties that neither properties nor patternProperties name.
 func (c *compiler) additionalCheck(n *node, schema *value) {
 	additional := c.schemaAt(schema, "additionalProperties")
 	if additional == nil {
@@ -90,7 +90,7 @@ func (c *compiler) additionalCheck(n *node, schema *value) {
 	})
 }
 
-// patternNode is a schema for the properties whose name matches.
+// patternNode is a schema for the properties whose names match.
 type patternNode struct {
 	matcher
 	schema *node
@@ -140,7 +140,7 @@ func (c *compiler) patternPropertiesCheck(n *node, schema *value) {
 	})
 }
 
-// checkProperties takes the properties in the schema's order.
+// checkProperties checks the properties in the schema's order.
 func checkProperties(properties []namedNode, w *walker, v *value, r *report, sc *scope) bool {
 	ok := true
 	for _, p := range properties {
@@ -161,7 +161,7 @@ func checkProperties(properties []namedNode, w *walker, v *value, r *report, sc 
 	return ok
 }
 
-// checkNames holds every name, as a string, against a schema.
+// checkNames checks every name, as a string, against a schema.
 func checkNames(names *node, w *walker, v *value, r *report, sc *scope) bool {
 	var invalid []string
 	for i := range v.elems {
@@ -176,12 +176,12 @@ func checkNames(names *node, w *walker, v *value, r *report, sc *scope) bool {
 	return len(invalid) == 0 || r.add(w, "property names "+strings.Join(invalid, ", ")+" are invalid")
 }
 
-// dependency is what the presence of a property asks for: others, or a schema for the whole object.
+// dependency is what a property requires if it is present: other properties, or a schema for the whole object.
 type dependency struct {
 	name   string
 	others []string
 	schema *node
-	each   bool // a line for every missing one, not only for the first
+	each   bool // report every missing property, not only the first
 }
 
 // dependencyChecks compiles dependencies, dependentRequired and dependentSchemas.
@@ -205,8 +205,8 @@ func (c *compiler) dependencyChecks(n *node, schema *value) {
 	}
 }
 
-// dependencies reads the object under one of the three keywords; if anything in it is not as it should be, it does not
-// count.
+// dependencies parses the object under one of the three keywords. If any part of it is malformed, the keyword is
+// ignored.
 func (c *compiler) dependencies(v *value, keyword string) ([]dependency, bool) {
 	if v == nil || v.kind != kindObject {
 		return nil, false

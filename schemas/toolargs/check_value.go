@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// typeCheck compiles type. A name that is not one of JSON Schema's fits everything.
+// typeCheck compiles type. A name that is not a JSON Schema type matches every value.
 func (c *compiler) typeCheck(n *node, schema *value) {
 	v := schema.member("type")
 	if v == nil {
@@ -39,7 +39,8 @@ func fits(v *value, typ string) bool {
 	return v.isA(typ) && !math.IsInf(v.num, 0)
 }
 
-// foreignType reports whether the reference knows the type as one of JavaScript's own, which no JSON value has.
+// foreignType reports whether the reference implementation knows the type as one of JavaScript's own, which no JSON
+// value has.
 func foreignType(typ string) bool {
 	switch typ {
 	case "bigint", "constructor", "function", "symbol", "undefined", "void":
@@ -65,7 +66,7 @@ func (c *compiler) stringChecks(n *node, schema *value) {
 	if name, ok := stringAt(schema, "format"); ok && formats[name] != nil {
 		isFormat, steps := formats[name], formatSteps
 		if name == "regex" {
-			steps *= 32 // which has to be compiled
+			steps *= 32 // the pattern has to be compiled
 		}
 		n.add(kindString, func(w *walker, v *value, r *report, _ *scope) bool {
 			return w.spend(len(v.str)*steps) && isFormat(v.str) || r.add(w, `must match format "`+name+`"`)
@@ -79,10 +80,10 @@ func (c *compiler) stringChecks(n *node, schema *value) {
 	}
 }
 
-// formatSteps is what a byte of a string with a format counts for: most formats are patterns.
+// formatSteps is the number of steps for each byte of a string with a format: most formats are patterns.
 const formatSteps = 8
 
-// length is how many characters a string has.
+// length returns the number of characters of a string.
 func (w *walker) length(v *value) float64 {
 	w.spend(len(v.str) / 32)
 	return float64(utf8.RuneCountInString(v.str))

@@ -2,8 +2,8 @@ package toolargs
 
 import "slices"
 
-// coercion is what a schema wants of a value's form. It is compiled apart from the checks because it follows fewer
-// keywords: a schema that coerces nothing has none.
+// coercion is how a schema coerces a value. It is compiled separately from the checks because it follows fewer
+// keywords. A schema that coerces nothing has none.
 type coercion struct {
 	allOf        []*coercion
 	anyOf, oneOf []unionMember
@@ -20,13 +20,13 @@ type namedCoercion struct {
 	*coercion
 }
 
-// unionMember is a member of anyOf or oneOf. Its schema is compiled as a document of its own; nil never fits.
+// unionMember is a member of anyOf or oneOf. Its schema is compiled as a separate document; a nil schema never matches.
 type unionMember struct {
 	*coercion
 	alone *node
 }
 
-// apply coerces in place and reports whether anything changed.
+// apply coerces in place and reports whether it changed anything.
 func (c *coercion) apply(b *budget, v *value) (changed bool) {
 	if !b.spend(1 + len(c.types)) {
 		return false
@@ -49,7 +49,7 @@ func (c *coercion) apply(b *budget, v *value) (changed bool) {
 // applyTo is apply for a coercion that may be nil.
 func (c *coercion) applyTo(b *budget, v *value) bool { return c != nil && c.apply(b, v) }
 
-// applyUnion takes the form of the first member that fits after coercion.
+// applyUnion coerces to the first member that matches after its coercion.
 func applyUnion(b *budget, members []unionMember, v *value) bool {
 	for _, m := range members {
 		if m.alone == nil {
@@ -82,7 +82,7 @@ func (c *coercion) applyTypes(b *budget, v *value) bool {
 	return c.plainInteger(v)
 }
 
-// plainInteger writes an integer that came as 5.0 or 5e0 as the 5 that readers in other languages than JavaScript want.
+// plainInteger rewrites an integer such as 5.0 or 5e0 as 5, which readers in languages other than JavaScript expect.
 func (c *coercion) plainInteger(v *value) bool {
 	if v.kind != kindNumber || !isInteger(v.num) || !slices.Contains(c.types, "integer") {
 		return false
@@ -104,7 +104,7 @@ func isPlain(literal string) bool {
 	return true
 }
 
-// applyMembers coerces properties in the schema's order, then the others.
+// applyMembers coerces properties in the schema's order, then the other members.
 func (c *coercion) applyMembers(b *budget, v *value) (changed bool) {
 	for _, p := range c.properties {
 		if !b.spend(len(v.elems)) {
@@ -135,7 +135,7 @@ func (c *coercion) applyItems(b *budget, v *value) (changed bool) {
 	return changed
 }
 
-// coerceScalar makes a scalar one of the named type if there is a way, and reports whether it did.
+// coerceScalar converts a scalar to the named type if possible, and reports whether it did.
 func coerceScalar(v *value, typ string) bool {
 	switch typ {
 	case "number", "integer":

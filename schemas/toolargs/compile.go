@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// compiler turns one document into nodes. Every schema of the document becomes one node, so that references may be
+// compiler compiles one document into nodes. Every schema of the document becomes one node, so references may be
 // circular.
 type compiler struct {
 	*limits
@@ -16,7 +16,7 @@ type compiler struct {
 	err         error // the first thing that cannot be compiled
 }
 
-// newCompiler returns a compiler for a document whose size the limits allow.
+// newCompiler returns a compiler for a document that is within the limits.
 func newCompiler(doc *value, l *limits) *compiler {
 	c := &compiler{limits: l, nodes: make(map[*value]*node)}
 	if c.err = l.take(doc); c.err == nil {
@@ -25,7 +25,7 @@ func newCompiler(doc *value, l *limits) *compiler {
 	return c
 }
 
-// alone compiles a member of a union as a document of its own, as the reference does to try it.
+// alone compiles a member of a union as a separate document, as the reference implementation does to try it.
 func (c *compiler) alone(schema *value) *node {
 	inner := newCompiler(schema, c.limits)
 	if inner.err != nil {
@@ -40,7 +40,7 @@ func (c *compiler) alone(schema *value) *node {
 
 func isSchema(v *value) bool { return v != nil && v.kind&(kindObject|kindBool) != 0 }
 
-// asksUnevaluated reports whether anything in the document looks at what has been evaluated.
+// asksUnevaluated reports whether any schema of the document depends on what has been evaluated.
 func asksUnevaluated(v *value) bool {
 	if isSchema(v.member("unevaluatedItems")) || isSchema(v.member("unevaluatedProperties")) {
 		return true
@@ -48,13 +48,13 @@ func asksUnevaluated(v *value) bool {
 	return slices.ContainsFunc(v.elems, func(e elem) bool { return asksUnevaluated(&e.val) })
 }
 
-// node compiles a schema. The caller has made sure that it is one.
+// node compiles a schema. The caller has checked that it is one.
 func (c *compiler) node(schema *value) *node {
 	if n := c.nodes[schema]; n != nil {
 		return n
 	}
 	n := &node{unevaluated: c.unevaluated}
-	c.nodes[schema] = n // before its parts: they may refer to it
+	c.nodes[schema] = n // before its parts, which may refer to it
 	switch schema.kind {
 	case kindTrue:
 	case kindFalse:
@@ -69,7 +69,7 @@ func (n *node) add(on kind, run func(w *walker, v *value, r *report, sc *scope) 
 	n.checks = append(n.checks, check{on, run})
 }
 
-// keywords compiles the keywords of a schema. The order is that of the reports.
+// keywords compiles the keywords of a schema, in the order in which violations are reported.
 func (c *compiler) keywords(n *node, schema *value) {
 	c.typeCheck(n, schema)
 	c.objectChecks(n, schema)
@@ -90,7 +90,7 @@ func (c *compiler) schemaAt(schema *value, keyword string) *node {
 	return nil
 }
 
-// listAt compiles the list of schemas under a keyword. A list with anything else in it does not count.
+// listAt compiles the list of schemas under a keyword. A list with any other value is ignored.
 func (c *compiler) listAt(schema *value, keyword string) ([]*node, bool) {
 	list := schema.member(keyword)
 	if list == nil || list.kind != kindArray {
@@ -106,13 +106,13 @@ func (c *compiler) listAt(schema *value, keyword string) ([]*node, bool) {
 	return nodes, true
 }
 
-// namedNode is a schema under a name: a property, a pattern.
+// namedNode is a schema with a name: that of a property, or a pattern.
 type namedNode struct {
 	name string
 	*node
 }
 
-// mapAt compiles the object of schemas under a keyword. An object with anything else in it does not count.
+// mapAt compiles the object of schemas under a keyword. An object with any other value is ignored.
 func (c *compiler) mapAt(schema *value, keyword string) ([]namedNode, bool) {
 	m := schema.member(keyword)
 	if m == nil || m.kind != kindObject {
@@ -146,7 +146,7 @@ func stringAt(schema *value, keyword string) (string, bool) {
 	return v.str, true
 }
 
-// stringsOf returns a list of nothing but strings.
+// stringsOf returns a list that consists only of strings.
 func stringsOf(v *value) ([]string, bool) {
 	if v == nil || v.kind != kindArray {
 		return nil, false
@@ -161,7 +161,7 @@ func stringsOf(v *value) ([]string, bool) {
 	return list, true
 }
 
-// regexp compiles a pattern; the first that fails is the error of the whole schema.
+// regexp compiles a pattern. The first one that fails is the error of the whole schema.
 func (c *compiler) regexp(pattern string) matcher {
 	re, err := c.limits.pattern(pattern)
 	if err != nil && c.err == nil {

@@ -2,7 +2,7 @@ package toolargs
 
 import "slices"
 
-// coercion compiles what a schema coerces; nil if nothing.
+// coercion compiles the coercion of a schema; nil if it coerces nothing.
 func (c *compiler) coercion(schema *value) *coercion {
 	if schema.kind != kindObject {
 		return nil
@@ -87,7 +87,7 @@ func (c *compiler) union(list *value) []unionMember {
 	return members
 }
 
-// schemaTypes returns the types a value may be coerced to, in the schema's order.
+// schemaTypes returns the types to which a value may be coerced, in the schema's order.
 func schemaTypes(v *value) []string {
 	switch {
 	case v == nil:

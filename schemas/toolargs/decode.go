@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Decode reads arguments into the value that into points to, as [json.Unmarshal] does, but for what that takes and
-// whoever checked the arguments, or agreed to them, did not: a member of a struct is taken by its very name and in no
-// other case, and a name that is there twice stands for its last value alone.
+// Decode decodes arguments into the value that into points to, like [json.Unmarshal], but exactly as they were
+// validated and approved: a member is decoded only into the field with its exact name, not one in another case, and of
+// a repeated name only the last value counts.
 func Decode(args json.RawMessage, into any) error {
 	v, err := parseJSON(args)
 	if err != nil {
@@ -22,7 +22,7 @@ func Decode(args json.RawMessage, into any) error {
 
 var readers = []reflect.Type{reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()}
 
-// dropOthers drops the members that no field of the structs in t is called by.
+// dropOthers drops the members that are no fields of the structs in t.
 func dropOthers(v *value, t reflect.Type) {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -32,7 +32,7 @@ func dropOthers(v *value, t reflect.Type) {
 	}
 	for _, reader := range readers {
 		if reflect.PointerTo(t).Implements(reader) {
-			return // it reads itself
+			return // it has its own UnmarshalJSON
 		}
 	}
 	switch t.Kind() {
@@ -57,7 +57,7 @@ func dropOthers(v *value, t reflect.Type) {
 	}
 }
 
-// fieldsOf adds the fields of a struct by their names in JSON, those of the structs embedded in it behind its own.
+// fieldsOf adds the fields of a struct by their names in JSON. Those of embedded structs come after its own.
 func fieldsOf(t reflect.Type, names map[string]reflect.Type, seen map[reflect.Type]bool) {
 	if seen[t] {
 		return

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// formats are the formats that are asserted; any other name is ignored.
+// formats are the formats that are checked; any other name is ignored.
 var formats = map[string]func(string) bool{
 	"date-time":                 isDateTime,
 	"date":                      isDate,
@@ -74,7 +74,7 @@ var (
 	annotationForm = regexp.MustCompile(`^(?:\[!?[A-Za-z0-9._/+:=-]+\])*$`)
 )
 
-// isDateTime accepts RFC 3339, and annotations in brackets behind it (RFC 9557).
+// isDateTime accepts RFC 3339, followed by annotations in brackets (RFC 9557).
 func isDateTime(s string) bool {
 	if i := strings.IndexByte(s, '['); i >= 0 {
 		if !annotationForm.MatchString(s[i:]) {
@@ -102,7 +102,7 @@ func isDate(s string) bool {
 	return day <= days
 }
 
-// isTime wants a zone. A leap second is one only at the end of a day in UTC.
+// isTime requires a zone. A leap second is valid only at the end of a day in UTC.
 func isTime(s string) bool {
 	m := timeForm.FindStringSubmatch(s)
 	if m == nil {
@@ -121,7 +121,7 @@ func isTime(s string) bool {
 	return second < 60 || (hour*60+minute-offset+day)%day == day-1
 }
 
-// number reads digits already checked; none are 0.
+// number parses digits that have been checked; no digits are 0.
 func number(digits string) int {
 	n, _ := strconv.Atoi(digits)
 	return n
@@ -132,8 +132,8 @@ func isIPv6(s string) bool {
 	return err == nil && a.Is6() && a.Zone() == ""
 }
 
-// isHostname checks labels and lengths, and letters of any script where international; it does not go through the
-// tables of IDNA.
+// isHostname checks labels and lengths. If international is set it accepts letters of any script, without the tables of
+// IDNA.
 func isHostname(s string, international bool) bool {
 	if s == "" || len(s) > 253 {
 		return false
@@ -176,7 +176,7 @@ func isIDNEmail(s string) bool {
 	return emailForm.MatchString(local+"@x") && isHostname(s[i+1:], true)
 }
 
-// isURL stands in for the WHATWG parser: an absolute URL, with a host where its scheme needs one.
+// isURL approximates the WHATWG parser: it accepts an absolute URL, with a host if its scheme needs one.
 func isURL(s string) bool {
 	u, err := url.Parse(strings.TrimSpace(s))
 	if err != nil || u.Scheme == "" {

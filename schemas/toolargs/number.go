@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// jsSpace is what JavaScript's trim and Number take for white space.
+// jsSpace is what JavaScript's trim and Number treat as white space.
 const jsSpace = "\t\n\v\f\r " +
 	"\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 
-// parseNumber reads text as JavaScript's Number does: white space around, ".5", "5.", "1e3", "0x10". Blank text and
-// anything not finite is no number here.
+// parseNumber parses text as JavaScript's Number does: with white space around, ".5", "5.", "1e3", "0x10". It refuses
+// blank text and numbers that are not finite.
 func parseNumber(text string) (float64, bool) {
 	text = strings.Trim(text, jsSpace)
 	if len(text) > 2 && text[0] == '0' {
@@ -40,7 +40,7 @@ func radix(c byte) int {
 }
 
 func parseRadix(digits string, base int) (float64, bool) {
-	if strings.ContainsAny(digits, "+-_") { // SetString would take them
+	if strings.ContainsAny(digits, "+-_") { // SetString would accept them
 		return 0, false
 	}
 	n, ok := new(big.Int).SetString(digits, base)
@@ -51,8 +51,8 @@ func parseRadix(digits string, base int) (float64, bool) {
 	return f, !math.IsInf(f, 0)
 }
 
-// isDecimal reports whether s is a decimal literal of JavaScript: what ParseFloat reads, without its words, its
-// underscores and its hexadecimal floats.
+// isDecimal reports whether s is a decimal literal of JavaScript: one that ParseFloat accepts, except for words,
+// underscores and hexadecimal floats.
 func isDecimal(s string) bool {
 	s = strings.TrimLeft(s[:min(1, len(s))], "+-") + s[min(1, len(s)):]
 	digits := 0
@@ -79,10 +79,11 @@ func isDecimal(s string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// isInteger is JavaScript's Number.isInteger.
+// isInteger does what JavaScript's Number.isInteger does.
 func isInteger(f float64) bool { return !math.IsInf(f, 0) && math.Trunc(f) == f }
 
-// isMultiple follows the reference in its tolerance for fractions that binary floating point cannot hold.
+// isMultiple has the tolerance of the reference implementation for fractions that binary floating point cannot
+// represent.
 func isMultiple(f, of float64) bool {
 	const tolerance = 1e-10
 	if math.IsInf(f, 0) || isInteger(f) && math.Mod(1/of, 1) == 0 {

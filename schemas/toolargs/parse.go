@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxNesting bounds how deep arguments may be nested. Nothing a model writes comes close.
+// maxNesting bounds how deep arguments may be nested, far beyond what models write.
 const maxNesting = 1000
 
 var (
@@ -16,20 +16,20 @@ var (
 	errEnd      = errors.New("unexpected end of JSON")
 )
 
-// parseJSON reads one JSON value. Strings without escapes share the memory of the one copy made of data.
+// parseJSON parses one JSON value. Strings without escapes share the memory of the only copy that is made of data.
 func parseJSON(data []byte) (value, error) {
 	v, _, err := parseArguments(data)
 	return v, err
 }
 
-// parseArguments also reports whether some object has a name twice, of which the last value is kept.
+// parseArguments also reports whether an object has a repeated name, of which the last value is kept.
 func parseArguments(data []byte) (v value, repeated bool, err error) {
 	p := parser{in: string(data), nesting: maxNesting}
 	v, err = p.whole()
 	return v, p.repeated, err
 }
 
-// parseNested is parseJSON with another bound to nesting.
+// parseNested is parseJSON with another limit of nesting.
 func parseNested(data []byte, nesting int) (value, error) {
 	p := parser{in: string(data), nesting: nesting}
 	return p.whole()

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// str reads a string from its opening to its closing quote.
+// str parses a string from its opening to its closing quote.
 func (p *parser) str() (string, error) {
 	p.at++
 	start := p.at
@@ -32,7 +32,7 @@ func (p *parser) str() (string, error) {
 	return "", errEnd
 }
 
-// escaped goes on with a string, that began at start, from its first escape.
+// escaped continues, at the first escape, with a string that began at start.
 func (p *parser) escaped(start int) (string, error) {
 	out := []byte(p.in[start:p.at])
 	for p.at < len(p.in) {
@@ -85,7 +85,7 @@ func (p *parser) escape(out []byte) ([]byte, error) {
 	return utf8.AppendRune(out, r), nil // a lone surrogate becomes U+FFFD
 }
 
-// unit reads the four hexadecimal digits of a UTF-16 code unit.
+// unit parses the four hexadecimal digits of a UTF-16 code unit.
 func (p *parser) unit(at int) (rune, bool) {
 	if at+4 > len(p.in) {
 		return 0, false

@@ -13,23 +13,23 @@ import (
 	"github.com/loopbus/loopbus/schemas/toolargs/internal/ecmascript"
 )
 
-// maxPatternTime is how long the patterns of one validation may try, beyond what is over at once.
+// maxPatternTime is how long all matches of one validation may take together, not counting quick ones.
 const maxPatternTime = time.Second
 
-// matchSteps is what a match in a short text counts for.
+// matchSteps is the number of steps for a match in a short text.
 const matchSteps = 32
 
 // matcher is a compiled pattern. It is safe for concurrent use.
 type matcher interface {
-	// match reports whether the pattern matches somewhere in s. It is false where the budget ends first.
+	// match reports whether the pattern matches anywhere in s. It is false if the budget ends first.
 	match(b *budget, s string) bool
-	// size is how many instructions the pattern comes to.
+	// size returns the number of instructions of the pattern.
 	size() int
 }
 
-// compilePattern compiles a regular expression of JavaScript, as with its flag u. Go's engine takes linear time, so it
-// has whatever it can take; what it refuses, lookaround, backreferences and repetitions beyond 1000, has regexp2, each
-// match of which ends after limit.
+// compilePattern compiles a regular expression of JavaScript, as with its flag u. Go's engine is used for every pattern
+// that it accepts, because it takes linear time. Patterns with lookaround, backreferences or more than 1000 repetitions
+// are left to regexp2, each match of which ends after limit.
 func compilePattern(pattern string, limit time.Duration) (matcher, error) {
 	if len(pattern) > maxPattern {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(pattern), maxPattern)
@@ -48,12 +48,12 @@ func compilePattern(pattern string, limit time.Duration) (matcher, error) {
 	return nil, patternError(err)
 }
 
-// patternError takes the words away that say once more that a pattern is wrong.
+// patternError removes the words that repeat that a pattern is wrong.
 func patternError(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 }
 
-// linear is a pattern for Go's engine, whose time is that of the text multiplied by that of the pattern.
+// linear is a pattern for Go's engine, whose time is proportional to the sizes of the text and of the pattern.
 type linear struct {
 	source       string
 	re           *regexp.Regexp
@@ -96,8 +96,8 @@ func (p *linear) match(b *budget, s string) bool {
 type interruptible struct {
 	*strings.Reader
 	timer patternTimer
-	pace  int // characters between two looks at the clock
-	read  int // since the last
+	pace  int // characters between two checks of the clock
+	read  int // characters since the last check
 }
 
 func (r *interruptible) ReadRune() (rune, int, error) {
@@ -110,14 +110,14 @@ func (r *interruptible) ReadRune() (rune, int, error) {
 	return r.Reader.ReadRune()
 }
 
-// backtracking is a pattern that is tried as JavaScript tries it, going back, for as long as it may.
+// backtracking is a pattern for regexp2, which tries it by backtracking as JavaScript does.
 type backtracking struct {
 	source     string
 	translated string
 	re         *regexp2.Regexp // for short texts: it keeps the memory of its longest match
 }
 
-// long has the matches of long texts wait for each other: one may take some hundred times the memory of its text.
+// long limits the matches of long texts at the same time: one may take some hundred times the memory of its text.
 var long = make(chan struct{}, 2)
 
 func (p *backtracking) size() int { return len(p.translated) }
@@ -154,7 +154,7 @@ func (p *backtracking) match(b *budget, s string) bool {
 			defer func() { <-long }()
 		case <-b.done:
 		}
-		re, _ = newBacktracking(p.translated, re.MatchTimeout) // it has compiled before
+		re, _ = newBacktracking(p.translated, re.MatchTimeout) // it compiled before, so it does again
 	}
 	timer := b.startPattern(p.source)
 	defer timer.stop()
@@ -162,7 +162,7 @@ func (p *backtracking) match(b *budget, s string) bool {
 		return false
 	}
 	matches, err := re.MatchString(s)
-	if err != nil { // the only error there is: it took too long
+	if err != nil { // the only possible error is the timeout
 		timer.end()
 	}
 	return matches

@@ -27,8 +27,8 @@ func appendJSON(out []byte, v *value) []byte {
 	return appendScalar(out, v)
 }
 
-// appendPretty appends the value as JSON.stringify(value, null, 2) prints it. It stops where there is more than is
-// quoted.
+// appendPretty appends the value as JSON.stringify(value, null, 2) prints it. It stops when the output is longer than
+// an error may quote.
 func appendPretty(out []byte, v *value, indent int) []byte {
 	if v.kind&(kindArray|kindObject) == 0 {
 		return appendScalar(out, v)
@@ -69,7 +69,7 @@ func appendBreak(out []byte, indent int) []byte {
 	return out
 }
 
-// appendScalar appends null, a boolean, a string or a number, the latter as JavaScript prints it.
+// appendScalar appends null, a boolean, a string or a number. It prints a number as JavaScript does.
 func appendScalar(out []byte, v *value) []byte {
 	switch v.kind {
 	case kindFalse:
@@ -88,7 +88,7 @@ func appendScalar(out []byte, v *value) []byte {
 
 const lowerHex = "0123456789abcdef"
 
-// appendQuoted appends a JSON string with the escapes of JSON.stringify: no others than it has to have.
+// appendQuoted appends a JSON string with the escapes of JSON.stringify, which are only the required ones.
 func appendQuoted(out []byte, s string) []byte {
 	out = append(out, '"')
 	for i := 0; i < len(s); i++ {
@@ -116,7 +116,7 @@ func appendQuoted(out []byte, s string) []byte {
 	return append(out, '"')
 }
 
-// formatNumber is JavaScript's String(f).
+// formatNumber returns JavaScript's String(f).
 func formatNumber(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -133,7 +133,7 @@ func formatNumber(f float64) string {
 	}
 	s := strconv.FormatFloat(f, 'e', -1, 64)
 	if n := len(s); n > 3 && s[n-2] == '0' && (s[n-3] == '+' || s[n-3] == '-') {
-		s = s[:n-2] + s[n-1:] // e-07 is e-7 there
+		s = s[:n-2] + s[n-1:] // e-07 is e-7 in JavaScript
 	}
 	return s
 }

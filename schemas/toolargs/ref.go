@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// resolver finds the schemas of a document that references name. Only the document itself is searched.
+// resolver finds the schemas of a document that references name. It searches only the document itself.
 type resolver struct {
 	bases   map[*value]string // the base URI of each schema below an $id
 	named   map[string]*value // by URI without fragment, and by URI with an anchor
@@ -19,7 +19,7 @@ func newResolver(doc *value) *resolver {
 	return rs
 }
 
-// index walks the whole document except where it holds plain data.
+// index visits the whole document, except for plain data.
 func (rs *resolver) index(v *value, base string) {
 	if v.kind == kindObject {
 		if id, ok := stringAt(v, "$id"); ok {
@@ -53,7 +53,7 @@ func (rs *resolver) name(uri string, v *value) {
 	}
 }
 
-// splitRef resolves a reference against a base and cuts it into the URI of a document and "#fragment".
+// splitRef resolves a reference against a base and splits it into the URI of a document and "#fragment".
 func splitRef(base, ref string) (document, fragment string) {
 	if i := strings.IndexByte(ref, '#'); i >= 0 {
 		ref, fragment = ref[:i], ref[i:]
@@ -75,7 +75,7 @@ func splitRef(base, ref string) (document, fragment string) {
 	return u.String(), fragment
 }
 
-// resolve returns what the reference in a schema names, or nil.
+// resolve returns the value that the reference in a schema names, or nil.
 func (rs *resolver) resolve(from *value, ref string, dynamic bool) *value {
 	if dynamic && rs.dynamic[ref] != nil {
 		return rs.dynamic[ref]

@@ -7,9 +7,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Rewrite brings a model's arguments to the names and shapes that a tool asks for, by the steps of its definition. It
-// returns args itself if no step applied, or if args is not an object; else a fresh slice, in which everything else
-// stands as it stood. A step whose operation is not known is skipped.
+// Rewrite changes a model's arguments to the names and shapes that a tool expects, by the steps of its definition. It
+// returns args itself if no step applied, or if args is not an object. Otherwise it returns a fresh slice, in which
+// everything else is unchanged. It skips steps with an unknown operation.
 func Rewrite(steps []schemas.ArgumentRewrite, args json.RawMessage) json.RawMessage {
 	if len(steps) == 0 {
 		return args

@@ -1,20 +1,20 @@
-// Package toolargs validates the arguments of a tool call by the tool's JSON Schema and bends what a model got
-// slightly wrong, as pi does: "5" becomes 5 where an integer is wanted, null becomes "", and so on.
+// Package toolargs validates the arguments of a tool call by the tool's JSON Schema, and coerces values that a model
+// got slightly wrong, as pi does: "5" becomes 5 if an integer is expected, null becomes "", and so on.
 //
-// What it says is part of the contract: a model reads the errors, and sessions recorded by pi are compared with ours
-// word by word. So are the order of the lines, their paths, and the quoted arguments, which look as JavaScript's
-// JSON.stringify(arguments, null, 2) would print them. A general validator finds the same violations but words,
-// orders and groups them in its own way; the walk over schema and value is therefore this package's own.
+// The texts of its errors are part of the contract: models read them, and sessions recorded by pi are compared with
+// loopbus word by word. So are the order of the lines, their paths, and the quoted arguments, which have the form of
+// JavaScript's JSON.stringify(arguments, null, 2). A general validator finds the same violations, but words, orders and
+// groups them in its own way. Therefore this package walks over schema and value itself.
 //
 // # Rules
 //
 //   - Scalars are coerced along type, properties, additionalProperties, items, allOf, anyOf and oneOf, nowhere else.
-//     Nothing is wrapped in arrays, parsed out of text or filled in from default.
-//   - In anyOf and oneOf the first member wins that fits after coercion. A member is judged on its own: a $ref in it
-//     that points outside finds nothing. A list of types is only tried when the value is of none of them.
+//     No value is wrapped in an array, parsed out of text or filled in from default.
+//   - In anyOf and oneOf the first member that matches after coercion wins. A member is a document of its own: a $ref
+//     in it to the outside finds nothing. A list of types is only tried if the value has none of them.
 //   - A keyword whose value has the wrong type is ignored, as is an unknown keyword or type name. A pattern that
 //     cannot be compiled makes the whole schema an error.
-//   - Patterns are JavaScript's, as with its flag u. Go's regexp has those that it can take, regexp2 those with
+//   - Patterns are JavaScript's, as with its flag u. Go's regexp executes those that it accepts, regexp2 those with
 //     lookaround, backreferences or more than a thousand repetitions.
 //   - Violations are reported in a fixed order of keywords, children before the error of their parent, and at most
 //     eight of them.
@@ -22,19 +22,19 @@
 //
 // # Guarantees
 //
-// Validated arguments keep their members, the members' order and the literals of numbers, except what coercion had to
-// change, and except that of a name that an object has twice the last value alone is kept, which is what was checked:
-// other readers might take the first. Other arguments that needed no coercion are returned as the very same bytes. What
-// Validate returns passes Validate again unchanged, unless a union is involved: by its rule [integer, boolean] makes
-// "true" true, and true 1. A [Schema] is immutable and safe for concurrent use.
+// Validated arguments keep their members, the order of the members and the literals of numbers, with two exceptions:
+// values that were coerced, and repeated names. Of a repeated name only the last value is kept, which is the one that
+// was validated: another reader might use the first. Arguments without these exceptions are returned as the same bytes.
+// The result of Validate passes Validate again unchanged, unless a union is involved: by its rule [integer, boolean]
+// makes "true" true, and true 1. A [Schema] is immutable and safe for concurrent use.
 //
-// Arguments come from a model, and schemas from whoever may announce a tool: neither makes a process panic or keeps it
-// busy. Compiling refuses a schema of more than 128 KiB, nested deeper than 200, whose nested unions come to more than
-// a million values, with a pattern of more than 4 KiB, or whose patterns come to more than 65,536 instructions. A
-// validation ends after 10 million steps, which take about half a second, after a second of patterns (a pattern of
-// regexp2 may be another 200 ms late), or when its context ends. A part of a schema that several references name is
-// checked against a value once. Arguments are nested no deeper than 1000, and an error quotes no more than 256 KiB of
-// them.
+// Arguments come from models, and schemas from any client that may announce a tool. Neither can make a process panic or
+// keep it busy. Compile refuses a schema of more than 128 KiB, nested deeper than 200, whose nested unions add up to
+// more than a million values, with a pattern of more than 4 KiB, or whose patterns add up to more than 65,536
+// instructions. A validation ends after 10 million steps, which take about half a second, after a second of patterns (a
+// pattern of regexp2 may end another 200 ms later), or when its context ends. A part of a schema that several
+// references name is checked against a value once. Arguments may be nested 1000 levels deep, and an error quotes at
+// most 256 KiB of them.
 package toolargs
 
 import (
@@ -50,16 +50,17 @@ import (
 type Schema struct {
 	root        *node
 	coercion    *coercion     // nil: nothing to coerce
+	steps       int           // limit of one validation
 	patternTime time.Duration // for the patterns of one validation
 }
 
-// Compile compiles the parameters of a tool. Empty parameters stand for any object. The schema keeps no reference to
-// parameters. An error says what cannot be compiled, for people and models to read.
+// Compile compiles the parameters of a tool. Empty parameters accept any object. The schema keeps no reference to
+// parameters. The error, for people and models, names what cannot be compiled.
 func Compile(parameters json.RawMessage) (*Schema, error) {
 	return compileWithin(parameters, maxPatternTime)
 }
 
-// compileWithin is Compile of a schema whose patterns may try for so long in one validation.
+// compileWithin is Compile with a limit for the time of all patterns of one validation.
 func compileWithin(parameters json.RawMessage, patterns time.Duration) (*Schema, error) {
 	if len(parameters) == 0 {
 		parameters = json.RawMessage(`{"type":"object"}`)
@@ -76,7 +77,7 @@ func compileWithin(parameters json.RawMessage, patterns time.Duration) (*Schema,
 	}
 	c := newCompiler(&doc, newLimits(patterns))
 	if c.err == nil {
-		s := &Schema{root: c.node(&doc), coercion: c.coercion(&doc), patternTime: patterns}
+		s := &Schema{root: c.node(&doc), coercion: c.coercion(&doc), steps: maxSteps, patternTime: patterns}
 		if c.err == nil {
 			return s, nil
 		}
@@ -84,14 +85,14 @@ func compileWithin(parameters json.RawMessage, patterns time.Duration) (*Schema,
 	return nil, fmt.Errorf("tool parameters do not compile: %w", c.err)
 }
 
-// Check reports why a tool with these parameters must not be announced: they do not compile, or even to hold {} against
-// them takes too much.
+// Check returns an error if a tool with these parameters must not be announced: they do not compile, or even validating
+// {} exceeds the budget.
 func Check(parameters json.RawMessage) error {
 	s, err := Compile(parameters)
 	if err != nil {
 		return err
 	}
-	b, none := newBudget(nil, s.patternTime), value{kind: kindObject}
+	b, none := newBudget(nil, s.steps, s.patternTime), value{kind: kindObject}
 	if s.coercion != nil {
 		s.coercion.apply(b, &none)
 	}
@@ -106,16 +107,17 @@ func Check(parameters json.RawMessage) error {
 	return nil
 }
 
-// textEndless is the violation where a schema refers to itself without consuming any of the value.
+// textEndless is the violation of a schema that refers to itself without consuming any of the value.
 const textEndless = "the schema refers to itself without end"
 
 // Validate coerces and validates the arguments of a call of the named tool. It returns the arguments to execute the
-// tool with: args itself if nothing had to be coerced or settled, else a fresh slice. Empty args stand for {}.
+// tool with: args itself if nothing had to be coerced and no name was repeated, else a fresh slice. Empty args count as
+// {}.
 //
-// An error is for the model: its text is exactly what pi answers, naming the tool, one line for each violation, and the
-// arguments as they came. Of the same kind is the error where the check takes too much work or time: the package's
-// documentation says how much it may. If ctx ends a check that takes longer than most, the error wraps its cause
-// instead, and says nothing about the arguments.
+// An error is for the model. Its text is exactly that of pi: it names the tool, has one line for each violation, and
+// quotes the arguments as they came. A validation that exceeds the budget of work or time, which the package's
+// documentation states, is such an error too. If ctx ends during a validation that takes longer than most, the error
+// wraps the cause of ctx instead, and says nothing about the arguments.
 func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMessage) (json.RawMessage, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
@@ -125,7 +127,7 @@ func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMes
 		lines := []violation{{"root", "must be JSON: " + err.Error()}}
 		return nil, errors.New(errorText(toolName, lines, args))
 	}
-	b := newBudget(ctx.Done(), s.patternTime)
+	b := newBudget(ctx.Done(), s.steps, s.patternTime)
 	changed := s.coercion != nil && s.coercion.apply(b, &v)
 	fits := b.fits(s.root, &v)
 	var violations []violation
@@ -153,13 +155,13 @@ func (s *Schema) violations(b *budget, v *value) []violation {
 	switch {
 	case w.endless:
 		return []violation{{"root", textEndless}}
-	case len(r.violations) == 0: // what is reported and what is checked agree, as far as is known
+	case len(r.violations) == 0: // not expected: both walks run the same checks
 		return []violation{{"root", "Unknown validation error"}}
 	}
 	return r.violations
 }
 
-// errorText is the text of an error.
+// errorText returns the text of an error.
 func errorText(toolName string, lines []violation, received []byte) string {
 	var b strings.Builder
 	b.WriteString(`Validation failed for tool "` + toolName + "\":\n")
@@ -175,12 +177,12 @@ func errorText(toolName string, lines []violation, received []byte) string {
 	return b.String()
 }
 
-// maxReceived is how many bytes of the arguments an error quotes. Printed in lines, what is deeply nested may be a
-// thousand times as long as it came.
+// maxReceived is how many bytes of the arguments an error quotes. Printed in lines, deeply nested arguments may be a
+// thousand times as long as they came.
 const maxReceived = 256 << 10
 
-// pretty prints arguments that are known to be JSON as they came, before coercion, or somewhat more than will be
-// quoted.
+// pretty prints arguments, which are known to be JSON, as they came, before coercion. It may stop after more than an
+// error quotes.
 func pretty(args json.RawMessage) []byte {
 	v, err := parseJSON(args)
 	if err != nil {

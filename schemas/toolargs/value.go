@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// kind is the kind of a JSON value, as one bit so that a set of kinds is a mask.
+// kind is the kind of a JSON value. Each is one bit, so that a set of kinds is a mask.
 type kind uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	kindAny  = kindNull | kindBool | kindNumber | kindString | kindArray | kindObject
 )
 
-// value is a JSON value that remembers what encoding/json forgets: the order of members and the literals of numbers.
+// value is a JSON value that keeps what encoding/json drops: the order of members and the literals of numbers.
 type value struct {
 	kind  kind
 	num   float64 // of a number
@@ -56,18 +56,18 @@ func (v *value) member(name string) *value {
 	return nil
 }
 
-// typeKinds are the kinds of value that the types of JSON Schema stand for; an integer must also be integral.
+// typeKinds maps the types of JSON Schema to kinds of values; an integer must also be integral.
 var typeKinds = map[string]kind{
 	"null": kindNull, "boolean": kindBool, "number": kindNumber, "integer": kindNumber,
 	"string": kindString, "array": kindArray, "object": kindObject,
 }
 
-// isA reports whether the value is of the named type; no value is of a type with an unknown name.
+// isA reports whether the value is of the named type; false for an unknown name.
 func (v *value) isA(typ string) bool {
 	return typeKinds[typ]&v.kind != 0 && (typ != "integer" || isInteger(v.num))
 }
 
-// clone copies everything that coercion could change, or less where the budget ends.
+// clone copies everything that coercion could change. It stops when the budget ends.
 func (v *value) clone(b *budget) value {
 	c := *v
 	if b.spend(1+len(v.elems)) && len(v.elems) > 0 {
@@ -79,8 +79,7 @@ func (v *value) clone(b *budget) value {
 	return c
 }
 
-// equal compares as JSON Schema does: numbers by value, objects without regard to order. It is false where the budget
-// ends.
+// equal compares as JSON Schema does: numbers by value, objects regardless of order. It is false if the budget ends.
 func (v *value) equal(b *budget, w *value) bool {
 	if !b.spend(1+len(v.str)/64) || v.kind != w.kind || len(v.elems) != len(w.elems) {
 		return false
@@ -107,8 +106,8 @@ func (v *value) equal(b *budget, w *value) bool {
 	return true
 }
 
-// settleMembers makes members what a JavaScript object would hold: of a repeated name the last value in the place of
-// the first, and names that are array indexes before all others, in numerical order.
+// settleMembers orders members like a JavaScript object: a repeated name has its last value in the place of the first,
+// and names that are array indexes come first, in numerical order.
 func settleMembers(members []elem) []elem {
 	if len(members) > 1 {
 		members = dropRepeated(members)
@@ -151,7 +150,7 @@ const maxIndex = 1<<32 - 2
 
 func isIndex(key string) bool { return indexRank(key) <= maxIndex }
 
-// indexRank is the index a name stands for, or more than any index.
+// indexRank returns the array index that a name represents, or more than any index.
 func indexRank(key string) int {
 	if key == "" || key[0] < '0' || key[0] > '9' || len(key) > 10 || key[0] == '0' && len(key) > 1 {
 		return maxIndex + 1

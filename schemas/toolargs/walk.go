@@ -9,8 +9,8 @@ import (
 // node is a compiled schema: its checks in the order in which violations are reported.
 type node struct {
 	checks      []check
-	unevaluated bool // of a root: some schema of the document asks what has been evaluated
-	uses        int  // how many places refer to it, or check the same value by it
+	unevaluated bool // of a root: a schema of the document depends on what was evaluated
+	uses        int  // number of places that refer to it or check the same value by it
 }
 
 // check is one keyword. It runs for values of the kinds in on and reports whether the value passes.
@@ -19,7 +19,7 @@ type check struct {
 	run func(w *walker, v *value, r *report, sc *scope) bool
 }
 
-// maxDepth bounds the recursion of a walk, far beyond what bounded arguments and schemas need: it stops a schema that
+// maxDepth bounds the recursion of a walk, far beyond what limited arguments and schemas need. It stops a schema that
 // refers to itself without consuming any of the value.
 const maxDepth = 20 * maxNesting
 
@@ -32,13 +32,13 @@ type walker struct {
 	known   map[visit]outcome // of the nodes with several uses
 }
 
-// fits reports whether a value fits a schema. One that refers to itself without end fits nothing.
+// fits reports whether a value matches a schema. A schema that refers to itself without end matches nothing.
 func (b *budget) fits(root *node, v *value) bool {
 	w := walker{budget: b}
 	return w.walk(root, v, nil, root.scope()) && !w.endless
 }
 
-// walk reports whether the value fits. Without a report it stops at the first violation, with one it finds them all.
+// walk reports whether the value matches. Without a report it stops at the first violation, with one it finds them all.
 func (w *walker) walk(n *node, v *value, r *report, sc *scope) bool {
 	if w.endless || r.full() || !w.spend(1+len(n.checks)) {
 		return false
@@ -59,25 +59,25 @@ func (w *walker) walk(n *node, v *value, r *report, sc *scope) bool {
 	return ok
 }
 
-// visit is a node checked against a value, with or without a report.
+// visit is the check of a value by a node, with or without a report.
 type visit struct {
 	node      *node
 	value     *value
 	reporting bool
 }
 
-// outcome is what came of a visit.
+// outcome is the result of a visit.
 type outcome struct {
 	fits       bool
 	violations []violation
 	evaluated  *scope
 }
 
-// visitSteps is what remembering an outcome counts for, with regard to the memory it takes.
+// visitSteps is the number of steps for remembering an outcome, because of the memory that it takes.
 const visitSteps = 16
 
-// visit walks with a report and a scope of its own. What has several uses is walked once for a value: references that
-// refer to others many times would else double the work with each.
+// visit walks with a report and a scope of its own. A node that several references name is walked once for a value:
+// otherwise every level of references that name the next level twice would double the work.
 func (w *walker) visit(n *node, v *value, reporting, scoped bool) outcome {
 	key := visit{n, v, reporting}
 	if out, ok := w.known[key]; ok {
@@ -103,7 +103,7 @@ func (w *walker) visit(n *node, v *value, reporting, scoped bool) outcome {
 	return out
 }
 
-// enough reports whether a check that has failed may leave the rest be: nothing more is reported.
+// enough reports whether a check that has failed may stop: nothing more is reported.
 func (w *walker) enough(r *report) bool { return r == nil || r.full() || w.err != nil }
 
 // walkMember walks a property; walkItem an item.
@@ -123,7 +123,7 @@ func (w *walker) walkItem(n *node, v *value, index int, r *report, sc *scope) bo
 	return w.walk(n, &v.elems[index].val, r, sc.fresh())
 }
 
-// descend extends the path, and returns how to go back.
+// descend extends the path, and returns a function that restores it.
 func (w *walker) descend(token string) (back func()) {
 	was := len(w.path)
 	w.path = append(w.path, '/')
@@ -133,7 +133,7 @@ func (w *walker) descend(token string) (back func()) {
 
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// maxViolations is how many violations one report holds, and the report of each member of a union on its own.
+// maxViolations is the largest number of violations in a report. Each member of a union has a report of its own.
 const maxViolations = 8
 
 // violation is a line of the error.
@@ -147,7 +147,7 @@ type report struct{ violations []violation }
 
 func (r *report) full() bool { return r != nil && len(r.violations) >= maxViolations }
 
-// add records a violation at the walker's place, and returns false as the check that found it has to.
+// add records a violation at the walker's path. It returns false, the result of a check that found one.
 func (r *report) add(w *walker, message string) bool { return r.addAt(dotted(w.path), message) }
 
 func (r *report) addAt(path, message string) bool {
@@ -157,14 +157,14 @@ func (r *report) addAt(path, message string) bool {
 	return false
 }
 
-// addAll takes over what other reports hold.
+// addAll adds the violations of other reports.
 func (r *report) addAll(violations []violation) {
 	for _, v := range violations {
 		r.addAt(v.path, v.message)
 	}
 }
 
-// branch is a report of its own for a member of a union, nil where nothing is reported.
+// branch returns a separate report for a member of a union, nil if nothing is reported.
 func (r *report) branch() *report {
 	if r == nil {
 		return nil
@@ -172,19 +172,19 @@ func (r *report) branch() *report {
 	return new(report)
 }
 
-// dotted makes a path of a pointer: the escapes stay, the slashes become dots.
+// dotted makes a dotted path of a JSON pointer. It does not decode the escapes.
 func dotted(pointer []byte) string {
 	return strings.ReplaceAll(strings.TrimPrefix(string(pointer), "/"), "/", ".")
 }
 
-// scope remembers what of one object or array has been evaluated, for unevaluatedProperties and unevaluatedItems. It is
-// nil in documents that have neither.
+// scope records what of one object or array has been evaluated, for unevaluatedProperties and unevaluatedItems. It is
+// nil in documents without these keywords.
 type scope struct {
 	keys  map[string]bool
 	items map[int]bool
 }
 
-// scope returns the scope a walk from this root starts in.
+// scope returns the initial scope of a walk from this root.
 func (n *node) scope() *scope {
 	if n.unevaluated {
 		return new(scope)
@@ -222,7 +222,7 @@ func (sc *scope) addItem(index int) {
 func (sc *scope) hasKey(key string) bool { return sc != nil && sc.keys[key] }
 func (sc *scope) hasItem(index int) bool { return sc != nil && sc.items[index] }
 
-// merge adds what another scope of the same object or array holds.
+// merge adds what another scope of the same object or array has recorded.
 func (w *walker) merge(sc, other *scope) {
 	if sc == nil || other == nil || !w.spend(4*(len(other.keys)+len(other.items))) {
 		return

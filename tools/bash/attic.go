@@ -12,21 +12,22 @@ import (
 )
 
 const (
-	// sweepEvery is how long old spills may lie about while no new one is made.
+	// sweepEvery is the time between two sweeps while no new spill is created.
 	sweepEvery = time.Hour
 
-	// maxSpills is how many spills there may be: what a sweep has to look at is bounded then, to some milliseconds.
+	// maxSpills is the largest number of spills. It bounds a sweep to some milliseconds.
 	maxSpills = 1000
 
-	// maxEntries is how many files of a directory a sweep looks at, in case others use it.
+	// maxEntries is how many directory entries a sweep reads, in case other programs use the directory, too.
 	maxEntries = 20 * maxSpills
 )
 
-// An attic is where spills are kept, each up to most bytes, all of them up to total bytes and for as long as keep. It
-// does not matter who made them: a worker that was killed has left its own to others. It is safe for concurrent use.
+// An attic is the directory of spills: each has at most most bytes, all together at most total bytes, and each is kept
+// for the time keep. The limits include spills of other processes, so that the spills of a killed worker are removed,
+// too. An attic is safe for concurrent use.
 type attic struct {
 	dir         string
-	own         bool // it is the default one, and made when it is needed
+	own         bool // dir is the default directory, which is created when it is needed
 	most, total int64
 	keep        time.Duration
 
@@ -42,8 +43,8 @@ func newAttic(o Options) *attic {
 	return a
 }
 
-// Tidy removes kept outputs that are older than the options say, or too many, at once and then every hour, until ctx
-// ends. Without it that is done with the commands that run.
+// Tidy removes kept outputs that are too old or too large in total, at once and then every hour, until ctx ends.
+// Without Tidy this happens only when commands run.
 func Tidy(ctx context.Context, o Options) {
 	a := newAttic(o.withDefaults())
 	tick := time.NewTicker(sweepEvery)
@@ -58,7 +59,7 @@ func Tidy(ctx context.Context, o Options) {
 	}
 }
 
-// create makes a new file.
+// create creates a new file.
 func (a *attic) create() (*os.File, error) {
 	if a.own {
 		if _, err := SpillDir(""); err != nil {
@@ -69,7 +70,7 @@ func (a *attic) create() (*os.File, error) {
 	return os.OpenFile(filepath.Join(a.dir, spillName()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// visit sweeps if that has not been done for long.
+// visit sweeps if the last sweep was longer than sweepEvery ago.
 func (a *attic) visit() {
 	a.mu.Lock()
 	due := time.Since(a.swept) >= sweepEvery
@@ -79,14 +80,14 @@ func (a *attic) visit() {
 	}
 }
 
-// sweep removes spills that are too old, and the oldest ones until there is room for another. What cannot be removed,
-// for it belongs to somebody else, stays.
+// sweep removes spills that are too old, and then the oldest ones until there is room for another. It leaves files that
+// it cannot remove because they belong to another user.
 func (a *attic) sweep() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.swept = time.Now()
 	if a.own {
-		_ = os.Chtimes(a.dir, a.swept, a.swept) // what removes old temporary directories is not to remove this one
+		_ = os.Chtimes(a.dir, a.swept, a.swept) // keeps cleaners of old temporary directories from removing this one
 	}
 	files, total := a.list()
 	n := len(files)
@@ -100,7 +101,7 @@ func (a *attic) sweep() {
 	}
 }
 
-// list returns the spills, the oldest first, and how many bytes they have.
+// list returns the spills, oldest first, and their total size.
 func (a *attic) list() (files []os.FileInfo, total int64) {
 	dir, err := os.Open(a.dir)
 	if err != nil {

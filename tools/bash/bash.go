@@ -1,15 +1,17 @@
 // Package bash is the tool that runs shell commands.
 //
-// A command runs as a process group of its own in the workspace's directory, with nothing to read and only those
-// variables of the environment that are allowed: keys of the worker do not leak into it. Nothing else confines it,
-// unless limits are set or a [Sandbox] is chosen.
+// A command runs as its own process group in the workspace's directory, with empty input and only the allowed
+// environment variables, so the worker's keys do not leak into it. Nothing else confines it unless limits are set or
+// a [Sandbox] is chosen.
 //
-// In a sandbox background processes end with their command. Without one they go on, until the process that serves the
-// tool ends: then all that commands have started is killed, however the process ends, if its main began with
-// [RunHelper]. On Linux that is everything, on other systems the process groups of the commands at work.
+// In a sandbox, background processes end with their command. Without one they continue until the process that serves
+// the tool ends. Then everything that commands have started is killed, however that process ends, if its main calls
+// [RunHelper] first. On Linux this includes all descendants; on other systems, the process groups of running
+// commands.
 //
-// Both output streams are one, in order of arrival. What is shown is the end of it; once that is not all, everything is
-// kept in a file whose name the result tells, up to a size and for a time. Memory does not grow with the output.
+// Both output streams are merged in order of arrival. The result shows the end of the output; if that is not all, the
+// whole output is kept in a file that the result names, up to a size and for a time. Memory use does not grow with
+// the output.
 package bash
 
 import (
@@ -41,8 +43,8 @@ const description = "Execute a bash command in the working directory. Returns st
 	"to the last 2000 lines or 50KB (whichever is hit first); then the full output is saved to a temporary file. " +
 	"Optionally provide a timeout in seconds."
 
-// What is kept of outputs that are too long to be shown: enough for the build log of a large project, on a disk that
-// has some gigabytes to spare, until the next day.
+// Default limits of the files with outputs that are too long to be shown: enough for the build log of a large project,
+// on a disk with some gigabytes to spare, until the next day.
 const (
 	DefaultSpillBytes = 256 << 20
 	DefaultSpillTotal = 4 << 30
@@ -51,36 +53,35 @@ const (
 
 // Options configures [New].
 type Options struct {
-	// Workspace says where commands run. The caller keeps it open as long as the tool is used.
+	// Workspace has the directory that commands run in. The caller must keep it open while the tool is in use.
 	Workspace *workspace.Workspace
-	// Environ is the environment to choose from, as of [os.Environ]; nil is an empty one.
+	// Environ is the environment to select variables from, in the form of [os.Environ]; nil is an empty one.
 	Environ []string
-	// Env names further variables to pass on, besides those of [DefaultEnv]. A final * stands for any ending.
+	// Env names further variables to pass on, besides those of [DefaultEnv]. A final * matches any suffix.
 	Env []string
-	// TempDir is where the output of commands is kept when it is too long to be shown, a directory that is there; default
-	// is the one of [SpillDir].
+	// TempDir is an existing directory for outputs that are too long to be shown, default the one of [SpillDir].
 	TempDir string
 	// SpillBytes is the most bytes that are kept of one output, default [DefaultSpillBytes].
 	SpillBytes int64
-	// SpillTotal is the most bytes that outputs may take in TempDir, default [DefaultSpillTotal]: the oldest make room.
-	// There are a thousand at most.
+	// SpillTotal is the most bytes of all outputs in TempDir, default [DefaultSpillTotal]. The oldest are removed to
+	// make room. At most a thousand outputs are kept.
 	SpillTotal int64
 	// SpillAge is how long outputs are kept, default [DefaultSpillAge].
 	SpillAge time.Duration
-	// Linger is how long output is waited for that a background process holds open after the shell has ended, default
-	// 100 ms.
+	// Linger is how long the tool waits for more output after the shell has ended, if a background process keeps the
+	// output open; default 100 ms.
 	Linger time.Duration
 	// UpdateEvery is the least time between two updates, default 100 ms.
 	UpdateEvery time.Duration
 
-	// Limits are what each process of a command may have. See [Check].
+	// Limits are the kernel limits of each process of a command. See [Check].
 	Limits Limits
-	// Sandbox is what is around commands, default [SandboxNone]. See [Check].
+	// Sandbox selects how commands are confined, default [SandboxNone]. See [Check].
 	Sandbox Sandbox
 	// SandboxNetwork lets commands in a sandbox use the network.
 	SandboxNetwork bool
-	// SandboxHide names files and directories that commands in a sandbox find empty or cannot read: keys of the worker's
-	// user. What [workspace.Workspace.Hidden] names is hidden besides.
+	// SandboxHide names files and directories that are empty or unreadable for commands in a sandbox, such as keys of
+	// the worker's user. The paths of [workspace.Workspace.Hidden] are hidden, too.
 	SandboxHide []string
 }
 
@@ -111,7 +112,8 @@ type arguments struct {
 	Timeout float64 `json:"timeout"`
 }
 
-// New returns the tool. That the machine has the sandbox is for [Check] to find out; without it every command fails.
+// New returns the tool. Use [Check] to find out whether the machine supports the sandbox; if it does not, every
+// command fails.
 func New(o Options) tools.Tool {
 	s := newShell(o)
 	return tools.Must(tools.Typed(schemas.ToolDefinition{
@@ -164,7 +166,7 @@ func (s shell) execute(ctx context.Context, call tools.Call, args arguments) (sc
 	return conclude(ctx, out.snapshot(), state, err)
 }
 
-// timeoutError is the cause of a context that ends by the call's own timeout.
+// timeoutError is the cause of a context that has ended because of the call's own timeout.
 type timeoutError struct{ seconds float64 }
 
 func (e *timeoutError) Error() string {
@@ -179,7 +181,7 @@ func withTimeout(ctx context.Context, seconds float64) (context.Context, context
 	return context.WithTimeoutCause(ctx, time.Duration(seconds*float64(time.Second)), &timeoutError{seconds})
 }
 
-// interruption says why the command was killed.
+// interruption returns why the command was killed.
 func interruption(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	var own *timeoutError
@@ -193,7 +195,7 @@ func interruption(ctx context.Context) error {
 	return tools.Failure("Command aborted")
 }
 
-// conclude makes the result of what came out and how it ended.
+// conclude returns the result of a command from its output and status.
 func conclude(ctx context.Context, out snapshot, state ending, err error) (schemas.ToolResult, error) {
 	switch {
 	case err != nil:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 	actAsWorkerWithOtherProc()
 	actAsWorker()
 	actAsAttacker()
+	actAsDeserter()
 	goleak.VerifyTestMain(m)
 }
 
@@ -74,13 +76,18 @@ func TestAbortKillsTheWholeGroup(t *testing.T) {
 		"children of children":     `(bash -c 'bash -c "echo ready >&3; sleep 300" & wait' & wait); echo no`,
 		"one that ignores signals": `bash -c 'trap "" TERM INT HUP; echo ready >&3; while :; do sleep 300; done'; echo no`,
 		"a shell that does":        `trap "" TERM INT HUP; echo ready >&3; while :; do sleep 300; done`,
+		"one that has left it":     deserterEnv + `=1 exec "$SELF"`,
 	} {
 		t.Run(name, func(t *testing.T) { testAbort(t, command) })
 	}
 }
 
 func testAbort(t *testing.T, command string) {
-	tool, root := setUp(t, bash.Options{})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool, root := setUp(t, bash.Options{Environ: []string{"SELF=" + self}, Env: []string{"SELF"}})
 	fifo := filepath.Join(root, "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
@@ -115,6 +122,32 @@ func testAbort(t *testing.T, command string) {
 	if err := within(t, ended); err != io.EOF {
 		t.Errorf("somebody still holds the pipe: %v", err)
 	}
+}
+
+// deserterEnv makes the test binary a command that leaves the process group that it leads.
+const deserterEnv = "LOOPBUS_TEST_DESERTER"
+
+// actAsDeserter goes over to the group of a child, says so, and does not return in a process that is for that.
+func actAsDeserter() {
+	if os.Getenv(deserterEnv) == "" {
+		return
+	}
+	const pipe = 3
+	syscall.CloseOnExec(pipe)
+	child := exec.Command("sleep", "300") // the supervisor ends it with the test
+	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	err := child.Start()
+	if err == nil {
+		err = syscall.Setpgid(0, child.Process.Pid)
+	}
+	if err == nil {
+		_, err = os.NewFile(pipe, "pipe").WriteString("ready\n")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	select {}
 }
 
 func within[T any](t *testing.T, c <-chan T) T {

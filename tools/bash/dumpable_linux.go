@@ -2,6 +2,6 @@ package bash
 
 import "golang.org/x/sys/unix"
 
-// HideEnvironment keeps commands from reading this process's own environment, where keys may be, and its memory. It
-// holds for users other than root, whom nothing here keeps from it; in a sandbox commands do not even see this process.
+// HideEnvironment prevents commands from reading this process's environment, which may contain keys, and its memory.
+// It does not protect against root. In a sandbox, commands cannot see this process at all.
 func HideEnvironment() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) } // cannot fail with these arguments

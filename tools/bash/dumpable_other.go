@@ -2,5 +2,5 @@
 
 package bash
 
-// HideEnvironment does nothing here.
+// HideEnvironment does nothing on this system.
 func HideEnvironment() {}

@@ -7,15 +7,15 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/environ"
 )
 
-// DefaultEnv is the part of the worker's environment that commands get. A final * stands for any ending.
+// DefaultEnv returns the variables of the worker's environment that commands receive. A final * matches any suffix.
 func DefaultEnv() []string { return environ.Default() }
 
-// allowed picks the variables whose names are allowed.
+// allowed returns the variables whose names are allowed.
 func allowed(env, names []string) []string {
 	return environ.Allowed(env, append(DefaultEnv(), names...))
 }
 
-// find returns the shell: /bin/bash where it is, else what is called bash, else sh.
+// find returns the path of the shell: /bin/bash if it exists, otherwise bash in the path, otherwise sh.
 func find() string {
 	const usual = "/bin/bash"
 	if info, err := os.Stat(usual); err == nil && !info.IsDir() {

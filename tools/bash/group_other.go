@@ -6,5 +6,5 @@ import "os/exec"
 
 func ownGroup(*exec.Cmd) {}
 
-// killGroup kills the shell alone: there are no process groups here.
+// killGroup kills only the shell: this system has no process groups.
 func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }

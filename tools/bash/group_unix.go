@@ -14,7 +14,8 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Setpgid = true
 }
 
-// killGroup kills the shell and everything it started that has not left its group.
+// killGroup kills the shell's process group, and the shell itself, which may have left the group.
 func killGroup(cmd *exec.Cmd) {
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // fails only if nobody is left
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // fails only if no process is left
+	_ = cmd.Process.Kill()
 }

@@ -5,9 +5,9 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/supervise"
 )
 
-// RunHelper is what main begins with in a program that runs commands: such a program starts itself again, as the
-// process that sees to it that commands do not outlive this one, and as those that make sandboxes. In these it does not
-// return. Without it no sandbox can be had, and commands go on when this process is killed.
+// RunHelper must be called first in main by a program that runs commands. Such a program starts itself again: as the
+// process that ends all commands when the program ends, and as processes that set up sandboxes. In those, RunHelper
+// does not return. Without it there are no sandboxes, and commands continue when the program is killed.
 func RunHelper() {
 	supervise.Main()
 	jail.Main()

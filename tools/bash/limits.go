@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Limits are what the kernel lets each process of a command have; zero is no limit of ours. They hold for all that a
-// command starts, and nobody but root can raise them again, which root in a sandbox is not. Each process has them for
-// itself, but for Processes, of which a user has so many in all.
+// Limits are kernel limits of each process of a command; zero sets no limit. Processes that a command starts inherit
+// them, and only root can raise them, which root in a sandbox cannot. All apply per process, except Processes, which
+// applies to the user.
 type Limits struct {
 	Memory    int64         // bytes of address space
 	CPU       time.Duration // of processor time, in whole seconds
@@ -18,12 +18,12 @@ type Limits struct {
 	FileSize  int64         // bytes of a file that is written
 }
 
-// limitFailed is the status of a command whose limits could not be set.
+// limitFailed is the exit status of a command whose limits could not be set.
 const limitFailed = 126
 
 func (l Limits) none() bool { return l == Limits{} }
 
-// check refuses what would not hold.
+// check returns an error for limits that are invalid, or that the system or the shell would not enforce.
 func (l Limits) check(shell string, uid int) error {
 	if l.none() {
 		return nil
@@ -45,8 +45,8 @@ func (l Limits) check(shell string, uid int) error {
 	return errors.Join(errs...)
 }
 
-// preamble is what a shell does before it becomes the one that runs the command. A process that has used up its time is
-// notified with the soft limit, and killed a second later.
+// preamble returns the script that sets the limits and then executes the shell that runs the command. A process that
+// has used up its processor time gets a signal at the soft limit, and is killed a second later.
 func (l Limits) preamble() string {
 	var set []string
 	limit := func(n int64, format string, args ...any) {
@@ -61,7 +61,7 @@ func (l Limits) preamble() string {
 	return strings.Join(set, " && ") + fmt.Sprintf(` || exit %d; exec "$0" -c "$1"`, limitFailed)
 }
 
-// words are the arguments of the shell for a command.
+// words returns the arguments of the shell for a command.
 func (l Limits) words(shell, command string) []string {
 	if l.none() {
 		return []string{shell, "-c", command}

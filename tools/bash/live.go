@@ -7,24 +7,24 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// live passes output on to where it is collected and tells of it: at once when something new comes, but not again
-// within a while, and once more at the end.
+// live passes output on to its collector and sends updates: at once when there is new output, but no second one within
+// the update interval, and a last one at the end.
 type live struct {
 	out    *output
 	update func(schemas.ToolResult)
-	news   chan struct{} // holds one: something came
+	news   chan struct{} // has a token when there is new output
 	quit   chan struct{}
 	done   sync.WaitGroup
 }
 
 func startLive(out *output, every time.Duration, update func(schemas.ToolResult)) *live {
 	l := &live{out: out, update: update, news: make(chan struct{}, 1), quit: make(chan struct{})}
-	update(schemas.ToolResult{}) // it has begun
+	update(schemas.ToolResult{}) // reports that the command has started
 	l.done.Go(func() { l.tell(every) })
 	return l
 }
 
-// Write collects p.
+// Write passes p to the collector.
 func (l *live) Write(p []byte) (int, error) {
 	n, err := l.out.Write(p)
 	select {
@@ -66,7 +66,7 @@ func (l *live) show() {
 	result := schemas.TextResult(now.cut.Content)
 	details, err := now.details()
 	if err != nil {
-		return // an update less
+		return // skip this update
 	}
 	result.Details = details
 	l.update(result)

@@ -13,8 +13,8 @@ import (
 
 const noOutput = "(no output)"
 
-// output collects what a command writes: the end of it, decoded, and all of it in a file once that is too much to
-// show. It is safe for concurrent use.
+// output collects the output of a command: the end of it, decoded, and all of it in a file once it is too long to be
+// shown. It is safe for concurrent use.
 type output struct {
 	mu      sync.Mutex
 	decoder utf8text.Decoder
@@ -28,7 +28,7 @@ func newOutput(a *attic) *output {
 	return &output{tail: truncate.NewTail(truncate.MaxLines, truncate.MaxBytes), spill: &spill{attic: a}}
 }
 
-// Write never fails: a command is not to be stopped by a full disk.
+// Write never fails, because a full disk must not stop a command.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -39,7 +39,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// keep writes what has not been written to the spill once there has to be one.
+// keep writes new output to the spill, once the output is so long that there has to be one.
 func (o *output) keep() {
 	if o.tail.Exceeded() {
 		o.spill.write(o.raw)
@@ -47,7 +47,7 @@ func (o *output) keep() {
 	}
 }
 
-// finish ends the stream: a character that was cut becomes visible.
+// finish ends the stream: an incomplete character becomes U+FFFD.
 func (o *output) finish() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -56,7 +56,7 @@ func (o *output) finish() {
 	o.spill.close()
 }
 
-// close gives the spill's handle back, whatever happened.
+// close closes the spill's file.
 func (o *output) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,13 +72,13 @@ func (o *output) snapshot() snapshot {
 	}
 }
 
-// A snapshot is what can be shown at a moment.
+// A snapshot is the state of the output at one moment.
 type snapshot struct {
 	cut  truncate.Result
 	path string // of the spill
 	kept int64  // bytes in the spill
-	full bool   // the spill has as many as it may
-	lost error  // why the spill is not whole
+	full bool   // the spill has reached its largest size
+	lost error  // why the spill is incomplete
 }
 
 type details struct {
@@ -94,7 +94,7 @@ func (s snapshot) details() (json.RawMessage, error) {
 	return schemas.Marshal(d)
 }
 
-// text is the output, or what stands for none, and a notice of what is missing.
+// text returns the output, or a placeholder if it is empty, and a notice if a part of it is not shown.
 func (s snapshot) text(none string) string {
 	text := s.cut.Content
 	if text == "" {
@@ -126,7 +126,7 @@ func (s snapshot) notice() string {
 	return fmt.Sprintf("\n\n[%s. Full output: %s]", shown, s.path)
 }
 
-// failed is the error of a command that failed: its output and the status.
+// failed returns the error of a command that has failed: its output and the status.
 func (s snapshot) failed(status, none string) error {
 	if text := s.text(none); text != "" {
 		status = text + "\n\n" + status

@@ -4,5 +4,5 @@ package bash
 
 import "io/fs"
 
-// ours takes every file for this user's: directories for temporary files are the users' own here.
+// ours returns true: on this system each user has an own directory for temporary files.
 func ours(fs.FileInfo) bool { return true }

@@ -15,14 +15,14 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/supervise"
 )
 
-// ending is how a shell ended: by itself with a code, by a signal, or killed by us.
+// ending is how a shell has ended: with an exit code, by a signal, or killed by this package.
 type ending struct {
 	code   int
 	signal string
 	killed bool
 }
 
-// run runs a command to its end and writes its output to w. When ctx ends, the whole process group is killed.
+// run runs a command to completion and writes its output to w. When ctx ends, it kills the whole process group.
 func (s shell) run(ctx context.Context, command, dir string, w io.Writer) (ending, error) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
@@ -34,12 +34,12 @@ func (s shell) run(ctx context.Context, command, dir string, w io.Writer) (endin
 		_ = writer.Close()
 		return ending{}, err
 	}
-	if s.opts.Sandbox != SandboxNone { // it ends with the thread that has started it
+	if s.opts.Sandbox != SandboxNone { // a sandbox ends with the thread that has started it
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}
 	p, err := s.start(cmd, writer)
-	_ = writer.Close() // the child has its own
+	_ = writer.Close() // the child has a duplicate
 	release()
 	if err != nil {
 		return ending{}, fmt.Errorf("start %s: %w", cmd.Path, err)
@@ -47,26 +47,26 @@ func (s shell) run(ctx context.Context, command, dir string, w io.Writer) (endin
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		_, _ = io.Copy(onlyWriter{w}, reader) // ends with the last writer or the deadline below
+		_, _ = io.Copy(onlyWriter{w}, reader) // returns when the last writer closes, or at the deadline below
 	}()
 	end, err := wait(ctx, p)
-	// A process that holds the output open keeps running, but nobody waits for what it writes.
+	// A process that keeps the output open continues to run, but its further output is dropped.
 	_ = reader.SetReadDeadline(time.Now().Add(s.opts.Linger))
 	<-copied
 	return end, err
 }
 
-// process is a shell that runs. Kill kills its group and may be called until Wait has returned how it ended.
+// process is a running shell. Kill kills its process group; it may be called until Wait has returned the status.
 type process interface {
 	Kill()
 	Wait() (syscall.WaitStatus, error)
 }
 
-// supervised reports whether commands have a process of ours for a parent, with which they end. A sandbox ends by
-// itself with the thread that has started it.
+// supervised reports whether commands run below package supervise's process, which kills them when this process ends. A
+// sandbox does not need it: it ends with the thread that has started it.
 func (s shell) supervised() bool { return s.opts.Sandbox == SandboxNone && supervise.Available() }
 
-// start starts a command, both of whose streams are output.
+// start starts a command with output as standard output and standard error.
 func (s shell) start(cmd *exec.Cmd, output *os.File) (process, error) {
 	if s.supervised() {
 		return supervise.Start(cmd, output)
@@ -77,7 +77,7 @@ func (s shell) start(cmd *exec.Cmd, output *os.File) (process, error) {
 		}
 	}
 	cmd.Stdout, cmd.Stderr = output, output
-	if cmd.SysProcAttr == nil { // a sandbox has a session of its own
+	if cmd.SysProcAttr == nil { // a sandbox has its own session
 		ownGroup(cmd)
 	}
 	return child{cmd}, cmd.Start()
@@ -98,7 +98,7 @@ func (c child) Wait() (status syscall.WaitStatus, err error) {
 	return status, err
 }
 
-// wait waits for the shell, and kills its group when ctx ends first.
+// wait waits for the shell. If ctx ends first, it kills the shell's process group.
 func wait(ctx context.Context, p process) (ending, error) {
 	type result struct {
 		status syscall.WaitStatus
@@ -128,5 +128,5 @@ func wait(ctx context.Context, p process) (ending, error) {
 	return end, nil
 }
 
-// onlyWriter hides other methods of a writer, so that io.Copy reads in pieces of its own.
+// onlyWriter hides the other methods of a writer, so that io.Copy uses its own buffer.
 type onlyWriter struct{ io.Writer }

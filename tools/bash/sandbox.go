@@ -15,27 +15,27 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/jail"
 )
 
-// Sandbox is what is around commands besides their environment.
+// Sandbox is a way of confining commands.
 type Sandbox string
 
-// The sandboxes. In all but the first, a command sees the file system read-only, but for the workspace; /tmp,
-// /var/tmp, /run and /dev/shm are its own and empty; it sees only its own processes, and they end with it; and there
-// is no network unless it is given. Nobody has powers there, and a worker that is root has its commands run as another
-// user, to whom the workspace looks like his own. docs/security.md says what is promised.
+// The sandboxes. In all but the first, a command can write only to the workspace; /tmp, /var/tmp, /run and /dev/shm are
+// private and empty; the command sees only its own processes, which end with it; and it has no network unless
+// [Options.SandboxNetwork] is set. It has no capabilities. If the worker is root, commands run as another user, to whom
+// the workspace appears to belong. docs/security.md states the guarantees.
 const (
-	// SandboxNone is nothing: a command can do what the worker's user can.
+	// SandboxNone does not confine commands: they can do what the worker's user can.
 	SandboxNone Sandbox = "none"
-	// SandboxBubblewrap runs commands by the program bwrap.
+	// SandboxBubblewrap runs commands with the program bwrap.
 	SandboxBubblewrap Sandbox = "bubblewrap"
-	// SandboxNamespaces is made by this process, of Linux namespaces; its main has to begin with [RunHelper].
+	// SandboxNamespaces uses Linux namespaces that this program sets up; its main must begin with [RunHelper].
 	SandboxNamespaces Sandbox = "namespaces"
 )
 
-// checkTime is how long a sandbox may take to prove itself.
+// checkTime is the time limit of the command that [Check] runs.
 const checkTime = 30 * time.Second
 
-// Check reports whether commands can be run with the options' limits and sandbox on this machine: it runs one that does
-// nothing. The error says what is missing.
+// Check reports whether this machine can run commands with the limits and sandbox of the options: it runs a command
+// that does nothing. The error says what is missing.
 func Check(ctx context.Context, o Options) error {
 	s := newShell(o)
 	if s.bare() && !s.supervised() {
@@ -65,7 +65,7 @@ func Check(ctx context.Context, o Options) error {
 // bare reports whether commands run without limits and sandbox.
 func (s shell) bare() bool { return s.opts.Sandbox == SandboxNone && s.opts.Limits.none() }
 
-// check finds out what can be known without trying.
+// check reports mistakes that can be found without running a command.
 func (s shell) check() error {
 	uid := os.Getuid()
 	if s.opts.Sandbox != SandboxNone {
@@ -92,7 +92,7 @@ func (s shell) check() error {
 	return errors.Join(errs...)
 }
 
-// command makes the process of a command, which is not started yet. Release is for after the start.
+// command returns the process of a command, not started yet. The caller must call release after the start.
 func (s shell) command(command, dir string) (cmd *exec.Cmd, release func(), err error) {
 	words := s.opts.Limits.words(s.path, command)
 	if s.opts.Sandbox == SandboxNone {
@@ -110,14 +110,14 @@ func (s shell) command(command, dir string) (cmd *exec.Cmd, release func(), err 
 	return cmd, release, err
 }
 
-// hidden are the paths to hide that are there, with links resolved.
+// hidden returns the paths to hide that exist, with links resolved.
 func (s shell) hidden() (paths []string) {
 	for _, path := range slices.Concat(s.opts.SandboxHide, s.opts.Workspace.Hidden()) {
 		abs, err := filepath.Abs(path)
 		if err == nil {
 			abs, err = filepath.EvalSymlinks(abs)
 		}
-		if err == nil { // else there is nothing to hide
+		if err == nil { // otherwise the path does not exist
 			paths = append(paths, abs)
 		}
 	}

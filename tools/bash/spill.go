@@ -14,14 +14,14 @@ const (
 	spillRandom = 8 // bytes
 )
 
-// SpillPattern matches the files that long outputs are kept in, if TempDir is dir (see [SpillDir]). Whoever confines
-// the read tool should let it read them: see workspace.Options.Files.
+// SpillPattern returns a pattern for the files that contain long outputs, if TempDir is dir (see [SpillDir]). The
+// read tool should be allowed to read them: see workspace.Options.Files.
 func SpillPattern(dir string) string {
 	return filepath.Join(dir, spillPrefix+strings.Repeat("[0-9a-f]", 2*spillRandom)+spillSuffix)
 }
 
-// A spill is a file that is made when it is first written. After a failure, which it keeps, and once it has as many
-// bytes as it may, it takes nothing more.
+// A spill is a file that is created at the first write. It keeps the first error. After an error, or when it has
+// reached its largest size, it ignores further writes.
 type spill struct {
 	attic *attic
 	path  string

@@ -9,14 +9,15 @@ import (
 	"strconv"
 )
 
-// defaultSpillDir is below the directory for temporary files, where others write, too: so it names the user.
+// defaultSpillDir is below the directory for temporary files, which other users write to, too: so its name contains the
+// user.
 func defaultSpillDir() string {
 	return filepath.Join(os.TempDir(), "loopbus-output-"+strconv.Itoa(os.Getuid()))
 }
 
-// SpillDir makes the directory that long outputs are kept in, if it is not there, for this user only, and returns its
-// name. The default, for an empty name, is one of the user's own below [os.TempDir]; it is an error if that belongs to
-// somebody else or can be written by others.
+// SpillDir creates the directory for long outputs, for this user only, if it does not exist, and returns its name. An
+// empty name selects a directory of the user's own below [os.TempDir]; it is an error if that belongs to another user
+// or is writable by others.
 func SpillDir(dir string) (string, error) {
 	own := dir == ""
 	if own {
@@ -27,7 +28,7 @@ func SpillDir(dir string) (string, error) {
 	}
 	look := os.Stat
 	if own {
-		look = os.Lstat // a link of that name is somebody's trap
+		look = os.Lstat // another user may have planted a link of that name
 	}
 	info, err := look(dir)
 	switch {

@@ -2,7 +2,10 @@ package edit
 
 import (
 	"bytes"
+	"context"
 	"strings"
+
+	"github.com/loopbus/loopbus/tools"
 )
 
 const byteOrderMark = "\uFEFF"
@@ -13,16 +16,16 @@ type outcome struct {
 	old, new string // the text before and after, lines ended by LF, without the byte order mark
 }
 
-// apply carries out edits on the content of a file. All of them are looked for in the file as it is, not in what others
-// make of it. What they do not name stays byte for byte: byte order mark, line ends, blanks, and what is not UTF-8.
-func apply(path string, content []byte, edits []replacement) (outcome, error) {
+// apply applies edits to the content of a file. Each edit is searched for in the original content, not in the result of
+// other edits. Everything else stays byte for byte: byte order mark, line ends, blanks, and bytes that are not UTF-8.
+func apply(ctx context.Context, path string, content []byte, edits []replacement) (outcome, error) {
 	raw, mark := bytes.CutPrefix(content, []byte(byteOrderMark))
 	edits = append([]replacement(nil), edits...)
 	for i, e := range edits {
 		edits[i] = replacement{toLF(e.OldText), toLF(e.NewText)}
 	}
 	s := newSearch(path, lines(raw))
-	found, folded, err := s.find(edits)
+	found, folded, err := s.find(ctx, edits)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -30,7 +33,7 @@ func apply(path string, content []byte, edits []replacement) (outcome, error) {
 	if folded {
 		base = s.folded.text
 	}
-	changed, err := s.splice(raw, found, folded)
+	changed, err := s.splice(ctx, raw, found, folded)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -44,12 +47,15 @@ func apply(path string, content []byte, edits []replacement) (outcome, error) {
 	return o, nil
 }
 
-// splice puts the new texts into the bytes of the file. Places must be apart: folded, one character can look like
-// several, and so be part of two of them though the matches are not.
-func (s search) splice(raw []byte, found []match, folded bool) ([]byte, error) {
+// splice inserts the new texts into the bytes of the file. It returns an error if places overlap: folding can turn one
+// character into several, so that one character is part of two matches that do not overlap in the folded text.
+func (s search) splice(ctx context.Context, raw []byte, found []match, folded bool) ([]byte, error) {
 	changed := make([]byte, 0, len(raw))
 	done := 0
 	for i, m := range found {
+		if err := tools.Interrupted(ctx); err != nil { // the next line break may be far
+			return nil, err
+		}
 		at := s.place(m, folded)
 		if at.from < done {
 			return nil, overlap(s.path, found[i-1].edit, m.edit)
@@ -63,7 +69,7 @@ func (s search) splice(raw []byte, found []match, folded bool) ([]byte, error) {
 	return append(changed, raw[done:]...), nil
 }
 
-// place is where a match is in the file.
+// place returns the position of a match in the file.
 func (s search) place(m match, folded bool) span {
 	if !folded {
 		return s.text.span(m.at, m.end)
@@ -74,8 +80,8 @@ func (s search) place(m match, folded bool) span {
 	return in
 }
 
-// withBreaks ends the lines of a new text as those that it replaces ended. Lines that are added end like the last one
-// replaced, or else like the line they are in.
+// withBreaks gives the lines of a new text the line ends of the lines that it replaces. Added lines end like the last
+// replaced line or, if no line end is replaced, like the line that contains the place.
 func withBreaks(text string, raw []byte, at span) string {
 	if !strings.Contains(text, "\n") {
 		return text
@@ -112,7 +118,7 @@ func breaks(raw []byte) (list []string) {
 	return list
 }
 
-// nearestBreak is the end of the line that a place is in, or of the line before if it is the last one.
+// nearestBreak returns the end of the line that contains a place, or of the previous line if that line is the last.
 func nearestBreak(raw []byte, at span) string {
 	i := bytes.IndexByte(raw[at.to:], '\n') + at.to
 	if i < at.to {
@@ -124,7 +130,7 @@ func nearestBreak(raw []byte, at span) string {
 	return "\n"
 }
 
-// replaced is the text in which matches were found, with the new texts in their places.
+// replaced returns the searched text with the matches replaced by the new texts.
 func replaced(base string, found []match) string {
 	var b strings.Builder
 	done := 0

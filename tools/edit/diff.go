@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// surroundings is how many lines that stay are shown before and after a change.
+// surroundings is how many unchanged lines are shown before and after a change.
 const surroundings = 4
 
-// diff shows what changed between two texts, with line numbers, for people. first is the number of the first line of
-// the new text that differs, 0 if none does.
+// diff returns the differences between two texts, with line numbers, for people. first is the number of the first line
+// of the new text that differs, 0 if none does.
 func diff(old, new string) (text string, first int) {
 	before, after := split(old), split(new)
 	p := printer{width: len(strconv.Itoa(max(strings.Count(old, "\n"), strings.Count(new, "\n")) + 1))}
 	changes := difference(before, after)
-	shown := 0 // lines of before that are dealt with
+	shown := 0 // lines of before that are written or skipped
 	for n, c := range changes {
 		p.between(before, shown, c.i, n > 0, true)
 		for i := c.i; i < c.j; i++ {
@@ -33,7 +33,7 @@ func diff(old, new string) (text string, first int) {
 	return strings.Join(p.lines, "\n"), changes[0].k + 1
 }
 
-// split cuts a text after each line end, so that a last line with one differs from the same line without.
+// split splits a text after each line end, so that a last line with a line end differs from the same line without.
 func split(text string) []string {
 	list := strings.SplitAfter(text, "\n")
 	if list[len(list)-1] == "" {
@@ -51,7 +51,7 @@ func (p *printer) line(sign byte, number int, text string) {
 	p.lines = append(p.lines, fmt.Sprintf("%c%*d %s", sign, p.width, number, strings.TrimSuffix(text, "\n")))
 }
 
-// between shows lines i to j, which stay: those next to a change before or after them, and dots for the rest.
+// between writes the unchanged lines i to j: those next to a change before or after them, and dots for the rest.
 func (p *printer) between(text []string, i, j int, before, after bool) {
 	head, tail := i, j
 	if before {

@@ -1,8 +1,8 @@
 // Package edit is the tool that replaces pieces of a text file.
 //
-// A piece is found as it is written, or else without regard to the differences that models make when they repeat a
-// text: blanks at the ends of lines, typographic characters. It must be unique. What is not replaced stays byte for
-// byte.
+// A piece is searched for literally, and otherwise ignoring the differences that models make when they repeat a text:
+// white space at the ends of lines, and typographic characters. It must be unique. What is not replaced stays
+// unchanged, byte for byte.
 package edit
 
 import (
@@ -50,7 +50,7 @@ const description = "Edit a file by replacing exact text. Each edits[].oldText m
 	"original file. Use one call with several edits for several places in one file. Keep oldText as short as possible " +
 	"while unique."
 
-// maxFile is the largest file in bytes that is edited: all of it is in memory, several times.
+// maxFile is the largest file in bytes that is edited: several copies of it are in memory.
 const maxFile = 64 << 20
 
 type arguments struct {
@@ -63,15 +63,16 @@ type details struct {
 	FirstChangedLine int    `json:"firstChangedLine,omitempty"`
 }
 
-// New returns the tool, which edits files of the workspace. The caller keeps it open as long as the tool is used.
+// New returns the tool, which edits files of the workspace. The caller must keep the workspace open while the tool is
+// in use.
 //
-// An argument that edit does not know is refused by its name, once the names of other tools have been applied: a model
-// that asks for replace_all gets an error that says so, and need not find out from the file. The tool holds
-// arguments against its own parameters, since a vendor's form of the schema may not say that the object is closed.
+// An unknown argument is refused by name, after the names of other tools have been mapped: a model that uses
+// replace_all gets an error that says so instead of finding out from the file. The tool validates arguments against
+// its own parameters, because a vendor's form of the schema may not be able to close the object.
 //
-// It is unsafe to carry out a call twice: the new text may contain the old one, and would be put in again; and where it
-// does not, the second answer would be that the text is not there. Calls for one file wait for each other, and for
-// writes, in this process.
+// Executing a call twice is unsafe: the new text may contain the old one and would be inserted again, or the second
+// call would fail because the old text is gone. Calls for the same file wait for each other, and for writes, within
+// this process.
 func New(w *workspace.Workspace) tools.Tool {
 	return tools.Must(tools.Typed(schemas.ToolDefinition{
 		Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
@@ -79,7 +80,7 @@ func New(w *workspace.Workspace) tools.Tool {
 	}, editor{w}.execute))
 }
 
-// rewrites knows the names of other tools, a list sent as text, and a single replacement without a list.
+// rewrites maps the argument names of other tools, a list sent as text, and a single replacement without a list.
 func rewrites() []schemas.ArgumentRewrite {
 	list := []schemas.ArgumentRewrite{
 		schemas.RenameArgument("path", "file_path"),
@@ -124,7 +125,7 @@ func (e editor) execute(ctx context.Context, _ tools.Call, args arguments) (sche
 	return result, err
 }
 
-// refusal words the error of a file that cannot be opened. Errors of reading and writing have their words already.
+// refusal formats the error of a file that cannot be opened. Errors of reading and writing are formatted already.
 func refusal(err error, path string) error {
 	var node *nodeerr.Error
 	if worded := errors.As(err, &node); !worded && errors.As(nodeerr.New(err, "access", path), &node) {
@@ -133,7 +134,7 @@ func refusal(err error, path string) error {
 	return err
 }
 
-// edit does what has to be done while nobody else changes the file.
+// edit reads the file, applies the edits and writes it. The caller must hold the queue of the file.
 func (e editor) edit(ctx context.Context, path string, args arguments) (o outcome, err error) {
 	info, err := e.workspace.Stat(ctx, path)
 	switch {
@@ -141,7 +142,7 @@ func (e editor) edit(ctx context.Context, path string, args arguments) (o outcom
 		return o, err
 	case info.IsDir():
 		return o, tools.Failure("EISDIR: illegal operation on a directory, read")
-	case !info.Mode().IsRegular(): // a pipe may never end
+	case !info.Mode().IsRegular(): // reading a pipe may never end
 		return o, tools.Failf("Not a regular file: %s", path)
 	}
 	file, err := e.workspace.OpenFile(ctx, path, os.O_RDWR, 0)
@@ -160,7 +161,7 @@ func (e editor) edit(ctx context.Context, path string, args arguments) (o outcom
 	if len(content) > maxFile {
 		return o, tools.Failf("Could not edit file: %s. It is larger than %d bytes.", args.Path, maxFile)
 	}
-	if o, err = apply(args.Path, content, args.Edits); err != nil {
+	if o, err = apply(ctx, args.Path, content, args.Edits); err != nil {
 		return o, err
 	}
 	if err := tools.Interrupted(ctx); err != nil {

@@ -6,12 +6,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// fold views a text without the differences that models make when they repeat one: compatibility characters are
-// normalised, lines have no blanks at their end, and typographic quotes, dashes and spaces are plain ones. It is the
-// reference's normalisation, rule by rule.
+// fold returns a view of a text without the differences that models make when they repeat it: compatibility characters
+// are normalised, blanks at the ends of lines are removed, and typographic quotes, dashes and spaces are plain ones. It
+// follows the reference's normalisation rule by rule.
 func fold(text string) view {
 	b := builder{text: make([]byte, 0, len(text))}
-	line := 0 // where the current one begins in b.text
+	line := 0 // start of the current line in b.text
 	for i := 0; i < len(text); {
 		if text[i] == '\n' {
 			b.trim(line, i)
@@ -39,7 +39,7 @@ func fold(text string) view {
 	return view{string(b.text), b.parts}
 }
 
-// plainRun is how many bytes at the start of text are ASCII that nothing can combine with.
+// plainRun returns how many bytes at the start of text are ASCII that no following character can combine with.
 func plainRun(text string) int {
 	for i := range len(text) {
 		if text[i] >= utf8.RuneSelf {
@@ -52,7 +52,7 @@ func plainRun(text string) int {
 	return len(text)
 }
 
-// trim drops the blanks at the end of the line that begins at line in the view and ends at end in the source.
+// trim removes the blanks at the end of the line that begins at line in the view and ends at end in the source.
 func (b *builder) trim(line, end int) {
 	n := len(b.text)
 	for n > line {
@@ -106,7 +106,7 @@ func plainRune(r rune) rune {
 	return r
 }
 
-// isBlank is what JavaScript's trimEnd takes off within a line.
+// isBlank reports whether JavaScript's trimEnd removes a character.
 func isBlank(r rune) bool {
 	switch {
 	case r >= '\t' && r <= '\r', r == ' ', r == 0xA0, r == 0x1680, r >= 0x2000 && r <= 0x200A,

@@ -2,6 +2,7 @@ package edit
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -22,13 +23,13 @@ func FuzzApply(f *testing.F) {
 		if !utf8.ValidString(oldText) || !utf8.ValidString(newText) {
 			return // arguments are JSON
 		}
-		o, err := apply("f", content, []replacement{{oldText, newText}})
+		o, err := apply(t.Context(), "f", content, []replacement{{oldText, newText}})
 		if err != nil {
 			return
 		}
 		raw, _ := bytes.CutPrefix(content, []byte(byteOrderMark))
 		s := newSearch("f", lines(raw))
-		found, folded, err := s.find([]replacement{{toLF(oldText), toLF(newText)}})
+		found, folded, err := s.find(t.Context(), []replacement{{toLF(oldText), toLF(newText)}})
 		if err != nil || len(found) != 1 {
 			t.Fatalf("applied, but found %v, %v", found, err)
 		}
@@ -121,5 +122,15 @@ func TestDifferenceOfStrangers(t *testing.T) {
 	got := difference(old, new)
 	if len(got) != 1 || got[0] != (change{1, maxDistance + 1, 1, maxDistance + 1}) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// Many edits of a large file take long: whoever aborts the call need not wait for that.
+func TestAbortWhileSearching(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := apply(ctx, "f", []byte("a"), []replacement{{"a", "b"}})
+	if err == nil || err.Error() != "Operation aborted" {
+		t.Errorf("got %v", err)
 	}
 }

@@ -2,26 +2,28 @@ package edit
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
 	"github.com/loopbus/loopbus/tools"
 )
 
-// A replacement is one edit as it is asked for, its lines ended by LF.
+// A replacement is one requested edit, with LF line ends.
 type replacement struct {
 	OldText string `json:"oldText"`
 	NewText string `json:"newText"`
 }
 
-// A match is where an edit applies: base.text[at:end].
+// A match is the position where an edit applies: text[at:end] of the searched view.
 type match struct {
-	edit    int // its place in the list
+	edit    int // index in the list of edits
 	at, end int
 	newText string
 }
 
-// A search is a file in which edits are looked for: exactly, and if that finds not all of them, all of them folded.
+// A search searches a file for edits: exactly and, if an edit is not found that way, for all of them in the folded
+// text.
 type search struct {
 	path   string // as the model gave it
 	text   view   // of the file
@@ -30,9 +32,9 @@ type search struct {
 
 func newSearch(path string, text view) search { return search{path, text, fold(text.text)} }
 
-// find returns where the edits apply, in the order of the text, and whether those are places in the folded text. Each
-// must be there, and once.
-func (s search) find(edits []replacement) (found []match, folded bool, err error) {
+// find returns the matches of the edits, in the order of the text, and whether they are positions in the folded text.
+// Each edit must match exactly once. It stops when the context ends, because each edit scans the whole file.
+func (s search) find(ctx context.Context, edits []replacement) (found []match, folded bool, err error) {
 	for i, e := range edits {
 		if e.OldText == "" {
 			return nil, false, emptyOldText(s.path, i, len(edits))
@@ -40,12 +42,18 @@ func (s search) find(edits []replacement) (found []match, folded bool, err error
 	}
 	base := s.text.text
 	for _, e := range edits {
+		if err := tools.Interrupted(ctx); err != nil {
+			return nil, false, err
+		}
 		if !strings.Contains(base, e.OldText) {
 			base, folded = s.folded.text, true
 			break
 		}
 	}
 	for i, e := range edits {
+		if err := tools.Interrupted(ctx); err != nil {
+			return nil, false, err
+		}
 		at, length := locate(base, e.OldText, folded)
 		if at < 0 {
 			return nil, false, notFound(s.path, i, len(edits))
@@ -59,7 +67,7 @@ func (s search) find(edits []replacement) (found []match, folded bool, err error
 	return found, folded, nil
 }
 
-// locate finds a text as it is, or folded.
+// locate returns the first match of a text, exact or folded.
 func locate(base, text string, folded bool) (at, length int) {
 	if at = strings.Index(base, text); at >= 0 || !folded {
 		return at, len(text)
@@ -70,7 +78,7 @@ func locate(base, text string, folded bool) (at, length int) {
 	return strings.Index(base, text), len(text)
 }
 
-// occurrences counts a text without regard to what folding takes away, unless that is all of it.
+// occurrences counts how often the folded text occurs; if folding leaves nothing of the text, the exact text.
 func (s search) occurrences(text string) int {
 	if folded := fold(text).text; folded != "" {
 		return strings.Count(s.folded.text, folded)

@@ -1,15 +1,15 @@
 package edit
 
-// maxDistance is the number of lines, taken away and added, up to which the shortest difference is looked for: the time
-// that takes grows with its square.
+// maxDistance limits the search for the shortest difference to this number of deleted and added lines: the time of the
+// search grows with its square.
 const maxDistance = 2000
 
-// A change takes the lines old[i:j] away and puts new[k:l] in their place.
+// A change replaces the lines old[i:j] by new[k:l].
 type change struct{ i, j, k, l int }
 
-// difference returns what has to be changed to make new out of old, in order. It is the shortest there is, found
-// greedily from the start, deletions before insertions: which of several shortest ones that gives is part of the
-// recorded behaviour. If too much differs it is one change of everything but what both begin and end with.
+// difference returns the changes that turn old into new, in order. They are the shortest possible, found greedily from
+// the start, deletions before insertions: the choice among several shortest ones is part of the recorded behaviour. If
+// the distance exceeds maxDistance, it returns one change of everything between the common start and the common end.
 func difference(old, new []string) []change {
 	start := 0
 	for start < len(old) && start < len(new) && old[start] == new[start] {
@@ -26,16 +26,16 @@ func difference(old, new []string) []change {
 	return collect(steps, start)
 }
 
-// A frontier is, for a number d of lines taken away and added, how far into old each diagonal k = x-y from -d to d
-// gets.
+// A frontier contains, for a number d of deleted and added lines, the furthest x reached on each diagonal k = x-y from
+// -d to d.
 type frontier []int
 
 func (f frontier) at(k int) int { return f[len(f)/2+k] }
 
-// down reports whether the best way with d steps to diagonal k ends with an insertion.
+// down reports whether the furthest path with d steps to diagonal k ends with an insertion.
 func (f frontier) down(k, d int) bool { return k == -d || k != d && f.at(k-1) < f.at(k+1) }
 
-// shortest returns the frontiers of all steps up to the one that reaches both ends, nil if that is too far away.
+// shortest returns the frontiers of all steps up to the one that reaches both ends, nil if that exceeds maxDistance.
 func shortest(old, new []string) (steps []point) {
 	trace := []frontier{{0, 0, 0}} // as if an insertion had led to the origin
 	for d := 0; d <= maxDistance; d++ {
@@ -62,7 +62,7 @@ func shortest(old, new []string) (steps []point) {
 	return nil
 }
 
-// A point is a place before old[x] and new[y].
+// A point is the position before old[x] and new[y].
 type point struct{ x, y int }
 
 // backtrack returns the points before and after each step, from the origin to the ends, in order.
@@ -88,7 +88,7 @@ func backtrack(trace []frontier, x, y int) []point {
 	return steps
 }
 
-// collect joins steps that follow each other without a line between them that stays.
+// collect joins consecutive steps that have no unchanged line between them.
 func collect(steps []point, start int) (changes []change) {
 	for s := 0; s < len(steps); s += 2 {
 		from, to := steps[s], steps[s+1]

@@ -8,25 +8,26 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/utf8text"
 )
 
-// A view is a text made of another one, its source, that knows what came from where: so that what is found in the view
-// can be replaced in the source, and everything else there stays byte for byte.
+// A view is a text derived from another one, its source, with the origin of each part. So a match in the view can be
+// replaced in the source, and everything else in the source stays byte for byte.
 type view struct {
 	text  string
-	parts []part // where it is not the source itself, in order
+	parts []part // where text differs from the source, in order
 }
 
-// A part says that view.text[at:at+size] stands for source[from:from+length]. Either may be empty.
+// A part maps view.text[at:at+size] to source[from:from+length]. Either may be empty.
 type part struct{ at, size, from, length int }
 
 func (p part) end() int { return p.at + p.size }
 
-// A span is a place in the source. What the view has at its edges but was not asked for is in before and after.
+// A span is a range of the source. before and after are the text of the view at its edges that is outside of the
+// requested range.
 type span struct {
 	from, to      int
 	before, after string
 }
 
-// span returns the place that text[i:j] stands for.
+// span returns the range of the source for text[i:j].
 func (v view) span(i, j int) (s span) {
 	p := v.last(i)
 	if s.from = p.after(i); i < p.end() {
@@ -44,11 +45,11 @@ func (v view) span(i, j int) (s span) {
 	return s
 }
 
-// after is the place in the source of a place in the view that the part is the last one before.
+// after returns the position in the source of a position in the view; the part must be the last one before it.
 func (p part) after(i int) int { return p.from + p.length + i - p.end() }
 
-// last returns the last part that begins at or before i. What was left out just before i counts as before it: so a
-// match that ends at the end of a line has the blanks there, and one that begins there has not.
+// last returns the last part that begins at or before i. Characters that were removed just before i count as before it:
+// a match that ends at the end of a line includes the blanks there, and a match that begins there does not.
 func (v view) last(i int) part {
 	n := sort.Search(len(v.parts), func(n int) bool { return v.parts[n].at > i })
 	if n == 0 {
@@ -57,8 +58,8 @@ func (v view) last(i int) part {
 	return v.parts[n-1]
 }
 
-// lines views bytes as text in which every line ends in LF alone, as models write it. What is not UTF-8 is U+FFFD
-// there.
+// lines returns a view of bytes as text in which every line ends in LF alone, as models write it. Bytes that are not
+// UTF-8 are U+FFFD in the view.
 func lines(raw []byte) view {
 	if utf8.Valid(raw) && bytes.IndexByte(raw, '\r') < 0 {
 		return view{text: string(raw)}
@@ -88,13 +89,13 @@ func lines(raw []byte) view {
 	return view{string(b.text), b.parts}
 }
 
-// A builder makes a view.
+// A builder builds a view.
 type builder struct {
 	text  []byte
 	parts []part
 }
 
-// put adds what stands for so many bytes of the source.
+// put appends text that stands for the next bytes of the source.
 func (b *builder) put(text string, from, length int) {
 	b.parts = append(b.parts, part{len(b.text), len(text), from, length})
 	b.text = append(b.text, text...)

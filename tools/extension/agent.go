@@ -6,7 +6,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// agentParameters say [schemas.SubagentCall] to a model.
+// agentParameters describe [schemas.SubagentCall] to a model.
 const agentParameters = `{
 	"type": "object",
 	"required": ["prompt"],
@@ -29,8 +29,8 @@ const agentParameters = `{
 	}
 }`
 
-// Agent is the definition of the tool that begins sub-agents. Its calls are carried out by the runner that drives the
-// session; no worker serves it.
+// Agent returns the definition of the tool that starts sub-agents. The runner that drives the session executes its
+// calls; no worker serves it.
 func Agent() schemas.ToolDefinition {
 	return schemas.ToolDefinition{
 		Name: schemas.ToolAgent, Label: "Sub-agent", Effect: schemas.EffectIdempotent,

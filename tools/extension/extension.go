@@ -1,5 +1,5 @@
-// Package extension has the tools with which a model acts on its own session: session_branch and agent_interrupt.
-// A runner serves them. They do what any client can do: they send commands.
+// Package extension provides the tools with which a model acts on its own session: session_branch and
+// agent_interrupt. A runner serves them. They do what any client can do: they send commands.
 package extension
 
 import (
@@ -18,22 +18,21 @@ import (
 
 // Texts of results.
 const (
-	textInterrupt  = "Interrupt request sent"
-	reasonOfAgent  = "agent-requested"
-	maxSessionName = 64
+	textInterrupt = "Interrupt request sent"
+	reasonOfAgent = "agent-requested"
 )
 
-// ErrNoSession is the error of a call by somebody who has no session, such as an MCP client.
+// ErrNoSession is the error of a call by a caller without a session, such as an MCP client.
 var ErrNoSession = errors.New("the tool acts on the session that calls it, and the caller has none")
 
-// Tools returns both tools. What the client cannot send is an error result.
+// Tools returns both tools. If the client cannot send a command, the call gets an error result.
 func Tools(c *client.Client) ([]tools.Tool, error) {
 	branch, err := tools.Typed(schemas.ToolDefinition{
 		Name: schemas.ToolSessionBranch, Label: "Branch session", Effect: schemas.EffectIdempotent,
 		Description: "Copy this session, as far as the latest complete message, into a new session that goes its own way. " +
 			"This session goes on unchanged. Returns the new session's id.",
-	}, func(ctx context.Context, call tools.Call, p branchParams) (schemas.ToolResult, error) {
-		return branchSession(ctx, c, call, p)
+	}, func(ctx context.Context, call tools.Call, _ struct{}) (schemas.ToolResult, error) {
+		return branchSession(ctx, c, call)
 	})
 	if err != nil {
 		return nil, err
@@ -47,11 +46,11 @@ func Tools(c *client.Client) ([]tools.Tool, error) {
 	return []tools.Tool{branch, interrupt}, err
 }
 
-// stateTimeout is how long an interrupt waits to learn what is queued.
+// stateTimeout limits the query for queued inputs after an interrupt.
 const stateTimeout = 2 * time.Second
 
-// interrupt aborts the run of the session that calls. Its result says what is queued: an abort leaves that, and the
-// next run begins with it.
+// interrupt aborts the run of the calling session. Its result lists what is queued: an abort keeps the queue, and the
+// next run starts with it.
 func interrupt(ctx context.Context, c *client.Client, call tools.Call) (schemas.ToolResult, error) {
 	if call.NoSession {
 		return schemas.ToolResult{}, ErrNoSession
@@ -67,28 +66,17 @@ func interrupt(ctx context.Context, c *client.Client, call tools.Call) (schemas.
 	return schemas.TextResult(text), err
 }
 
-type branchParams struct {
-	Session string `json:"session,omitempty" jsonschema:"pattern=^[A-Za-z0-9_-]*$,maxLength=64,description=Id of the copy"`
-}
-
-// branchSession asks for the copy. It is made a moment later; a command to the new session that is sent after this one
-// finds it made.
-func branchSession(ctx context.Context, c *client.Client, call tools.Call, p branchParams) (schemas.ToolResult, error) {
+// branchSession requests the copy, which is made a moment later; a command sent to the new session after this finds
+// it made. Neither the model nor anyone else can choose the copy's id.
+func branchSession(ctx context.Context, c *client.Client, call tools.Call) (schemas.ToolResult, error) {
 	if call.NoSession {
 		return schemas.ToolResult{}, ErrNoSession
 	}
-	id := p.Session
-	if id == "" {
-		suffix := "-" + string(call.Key)
-		id = call.Session[:min(len(call.Session), maxSessionName-len(suffix))] + suffix
-	}
-	if err := schemas.CheckSession(id); err != nil {
-		return schemas.ToolResult{}, err
-	}
 	seq, err := strconv.ParseUint(strings.TrimPrefix(string(call.Key), "c"), 10, 64)
 	if err != nil {
-		return schemas.ToolResult{}, fmt.Errorf("call %s of session %s names no sequence", call.Key, call.Session)
+		return schemas.ToolResult{}, fmt.Errorf("call %s of session %s has an invalid key", call.Key, call.Session)
 	}
+	id := schemas.CallSession(call.Session, call.Key, call.IdempotencyKey)
 	_, err = c.Session(id).Send(ctx, &schemas.Branch{Session: call.Session, Seq: seq},
 		client.WithID("branch/"+call.IdempotencyKey))
 	if err != nil {

@@ -1,6 +1,7 @@
 package extension_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -118,31 +119,33 @@ func TestCallersWithoutASession(t *testing.T) {
 	}
 }
 
+// The copy's id has a part that nobody can guess, and no model chooses it: a session that somebody else will use would
+// begin with what the model has put there.
 func TestBranchCopiesUpToTheCall(t *testing.T) {
-	text, isError, got := newBed(t, schemas.SessionState{}).run(schemas.ToolSessionBranch, callOf(`{}`))
-	want := []sent{{"s1-c17", "branch/s1/c17", &schemas.Branch{Session: "s1", Seq: 17}}}
-	if d := cmp.Diff(want, got); d != "" || isError || text != "Branched into session s1-c17" {
-		t.Errorf("%q, error %t, sent (-want +got):\n%s", text, isError, d)
-	}
-	b := newBed(t, schemas.SessionState{})
-	if _, _, got = b.run(schemas.ToolSessionBranch, callOf(`{"session":"fork"}`)); len(got) != 1 ||
-		got[0].Session != "fork" {
-		t.Errorf("a name of its own: %+v", got)
-	}
-	long := callOf(`{}`)
-	long.Session = strings.Repeat("x", 64)
-	if _, _, got = b.run(schemas.ToolSessionBranch, long); len(got) != 1 || len(got[0].Session) != 64 ||
-		!strings.HasSuffix(got[0].Session, "x-c17") {
-		t.Errorf("a long name: %+v", got)
+	t.Parallel()
+	id := regexp.MustCompile(`^(s1|x{47})-c17-[0-9a-f]{12}$`)
+	var before string
+	for _, c := range []struct{ session, nonce, args string }{
+		{"s1", "n1", `{}`}, {"s1", "n2", `{}`}, {"s1", "n3", `{"session":"bob"}`}, {strings.Repeat("x", 64), "n1", `{}`},
+	} {
+		call := callOf(c.args)
+		call.Session, call.IdempotencyKey = c.session, c.session+"/c17/"+c.nonce
+		text, isError, got := newBed(t, schemas.SessionState{}).run(schemas.ToolSessionBranch, call)
+		if isError || len(got) != 1 || !id.MatchString(got[0].Session) || got[0].Session == before ||
+			text != "Branched into session "+got[0].Session {
+			t.Fatalf("%+v: %q, error %t, sent %+v", c, text, isError, got)
+		}
+		before = got[0].Session
+		want := sent{before, "branch/" + call.IdempotencyKey, &schemas.Branch{Session: c.session, Seq: 17}}
+		if d := cmp.Diff(want, got[0]); d != "" {
+			t.Errorf("sent (-want +got):\n%s", d)
+		}
 	}
 }
 
 func TestWhatCannotBeSentIsAnError(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, schemas.SessionState{})
-	if text, isError, got := b.run(schemas.ToolSessionBranch, callOf(`{"session":"a.b"}`)); !isError || len(got) != 0 {
-		t.Errorf("an illegal name: %q, error %t, sent %+v", text, isError, got)
-	}
 	b.nc.Close()
 	set, err := extension.Tools(b.c)
 	if err != nil {

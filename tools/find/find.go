@@ -1,4 +1,4 @@
-// Package find is the tool that looks for files by name.
+// Package find is the tool that searches for files by name.
 package find
 
 import (
@@ -20,7 +20,7 @@ import (
 // Name is the tool's name.
 const Name = "find"
 
-// DefaultLimit is how many files are found unless the call says otherwise.
+// DefaultLimit is the default number of results.
 const DefaultLimit = 1000
 
 const parameters = `{
@@ -48,8 +48,8 @@ type details struct {
 	Truncation         *truncate.Result `json:"truncation,omitempty"`
 }
 
-// New returns the tool, which searches directories of the workspace. The caller keeps it open as long as the tool is
-// used.
+// New returns the tool, which searches directories of the workspace. The caller must keep the workspace open while
+// the tool is in use.
 func New(w *workspace.Workspace) tools.Tool {
 	return listing.Tool(Name, description, parameters, finder{w}.run)
 }
@@ -70,18 +70,19 @@ func (f finder) run(ctx context.Context, args arguments) (schemas.ToolResult, er
 	if err != nil {
 		return schemas.ToolResult{}, err
 	}
-	found, err := search(ctx, files, start, matches, limit)
+	found := findings{limit: limit, out: truncate.NewHead(truncate.NoLineLimit, truncate.MaxBytes)}
+	err = found.search(ctx, files, start, matches)
 	if e := tools.Interrupted(ctx); e != nil {
 		return schemas.ToolResult{}, e
 	}
 	if err != nil {
 		return schemas.ToolResult{}, tools.Failf("Cannot read directory: %v", nodeerr.New(err, "scandir", dir))
 	}
-	return result(found, limit)
+	return found.result()
 }
 
-// matcher tells which paths below dir are looked for: a pattern with a slash is matched against whole paths, any other
-// against names. One without a capital letter ignores case.
+// matcher returns a function that matches paths below dir: a pattern with a slash against whole paths, any other
+// pattern against names. A pattern without a capital letter ignores case.
 func matcher(pattern, dir string) (func(path, name string) bool, error) {
 	if pattern == "" {
 		return func(string, string) bool { return true }, nil
@@ -102,37 +103,44 @@ func matcher(pattern, dir string) (func(path, name string) bool, error) {
 	return func(path, _ string) bool { return compiled.Match(prefix + path) }, nil
 }
 
-// search returns at most limit paths, those of directories with a slash at their end.
-func search(ctx context.Context, files fs.FS, start string, matches func(path, name string) bool,
-	limit int64) (found []string, err error) {
-	err = walk.Run(ctx, walk.Options{FS: files, Start: start, Visit: func(path string, e fs.DirEntry) error {
+// findings collects the found paths. It keeps only the part that may be shown, however many and long the paths are.
+type findings struct {
+	limit, count int64
+	out          *truncate.Head
+}
+
+// search finds at most limit paths. Paths of directories end in a slash.
+func (f *findings) search(ctx context.Context, files fs.FS, start string, matches func(path, name string) bool) error {
+	return walk.Run(ctx, walk.Options{FS: files, Start: start, Visit: func(path string, e fs.DirEntry) error {
 		if !matches(path, e.Name()) {
 			return nil
 		}
 		if e.IsDir() {
 			path += "/"
 		}
-		found = append(found, path)
-		if int64(len(found)) >= limit {
+		if f.count > 0 {
+			path = "\n" + path
+		}
+		f.out.Write([]byte(path))
+		if f.count++; f.count >= f.limit {
 			return fs.SkipAll
 		}
 		return nil
 	}})
-	return found, err
 }
 
-func result(found []string, limit int64) (schemas.ToolResult, error) {
-	if len(found) == 0 {
+func (f *findings) result() (schemas.ToolResult, error) {
+	if f.count == 0 {
 		return schemas.TextResult("No files found matching pattern"), nil
 	}
 	var notices []string
 	var d details
-	if int64(len(found)) >= limit {
-		notices = append(notices, fmt.Sprintf("%d results limit reached. Use limit=%d for more, or refine pattern", limit,
-			2*limit))
-		d.ResultLimitReached = limit
+	if f.count >= f.limit {
+		notices = append(notices, fmt.Sprintf("%d results limit reached. Use limit=%d for more, or refine pattern", f.limit,
+			2*f.limit))
+		d.ResultLimitReached = f.limit
 	}
-	cut := truncate.Text(strings.Join(found, "\n"), truncate.NoLineLimit, truncate.MaxBytes)
+	cut := f.out.Result()
 	if cut.Truncated {
 		notices = append(notices, listing.BytesNotice())
 		d.Truncation = &cut

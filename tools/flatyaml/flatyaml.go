@@ -1,6 +1,6 @@
-// Package flatyaml reads YAML that somebody else may have written: settings, and what files of a workspace say of
-// themselves. The library takes a minute and gigabytes for 64 KiB of brackets, and whatever there is for aliases of
-// aliases. So documents that could cost more than their size are refused before anything is parsed.
+// Package flatyaml reads YAML from untrusted sources: settings, and the front matter of files in a workspace. The
+// YAML library needs a minute and gigabytes for 64 KiB of brackets, and without limit for nested aliases. So this
+// package refuses documents that could cost more than their size before parsing them.
 package flatyaml
 
 import (
@@ -18,9 +18,10 @@ const (
 	maxDepth  = 8
 )
 
-// Unmarshal decodes a document as the library does. One with anchors, aliases or merge keys, with keys that are no
-// plain text, with lists in lists in lists, or with more than 20,000 names, values and signs is an error. No error
-// quotes lines of the document: they may hold keys. How long a document may be is the caller's business.
+// Unmarshal decodes a document like the library. It returns an error for a document with anchors, aliases or merge
+// keys, with keys that are not plain text, with lists nested three deep, or with more than 20,000 names, values and
+// signs. Errors quote no lines of the document, which may contain keys. The caller must limit the length of the
+// document.
 func Unmarshal(data []byte, into any) error {
 	if err := check(data); err != nil {
 		return err

@@ -1,8 +1,8 @@
 package grep
 
 import (
+	"context"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -13,38 +13,38 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/utf8text"
 )
 
-// maxChars is how many UTF-16 units of a line are shown.
+// maxChars is the largest number of UTF-16 code units of a line that are shown.
 const maxChars = 500
 
-// findings collects what is shown. It holds the part that may be shown and the lines around a match, however much is
-// found.
+// findings collects the lines to show. It keeps only the part that may be shown and the lines around the current match,
+// however many matches there are.
 type findings struct {
 	limit   int64
 	context int
 	matches int64
 	out     *truncate.Head
 	written bool
-	cutLine bool // a line was shown in part
+	cutLine bool // a shown line was cut
 
 	name    string      // of the file
 	number  int         // of its last line
 	window  []shownLine // its last lines, the newest last
-	pending []int       // matches whose lines after them are still to come
+	pending []int       // matches whose following lines have not been read yet
 }
 
 func newFindings(limit int64, context int) *findings {
 	return &findings{limit: limit, context: context, out: truncate.NewHead(truncate.NoLineLimit, truncate.MaxBytes)}
 }
 
-// full reports whether as much has been found as may be.
+// full reports whether a limit has been reached.
 func (f *findings) full() bool { return f.matches >= f.limit }
 
 func (f *findings) begin(name string) { f.name, f.number, f.window = name, 0, f.window[:0] }
 
-// line takes the next line of the file, and reports whether more are wanted.
-func (f *findings) line(line []byte, pattern *regexp.Regexp) (more bool) {
+// line processes the next line of the file, and reports whether more lines are wanted.
+func (f *findings) line(ctx context.Context, line []byte, pattern *matcher) (more bool) {
 	f.number++
-	matched := !f.full() && pattern.Match(line)
+	matched := !f.full() && pattern.match(ctx, line)
 	if matched {
 		f.matches++
 		f.pending = append(f.pending, f.number)
@@ -58,14 +58,14 @@ func (f *findings) line(line []byte, pattern *regexp.Regexp) (more bool) {
 	return !f.full() || len(f.pending) > 0
 }
 
-// end shows the matches at the end of the file, after which fewer lines come than are wanted.
+// end shows the matches at the end of the file, which have fewer following lines than wanted.
 func (f *findings) end() {
 	for len(f.pending) > 0 {
 		f.block()
 	}
 }
 
-// remember keeps a line as long as a block may need it.
+// remember appends a line to the window, and drops lines that no block needs.
 func (f *findings) remember(line []byte) {
 	if keep := 2*f.context + 1; len(f.window) >= 2*keep {
 		f.window = append(f.window[:0], f.window[len(f.window)-keep+1:]...)

@@ -14,7 +14,7 @@ import (
 // Name is the tool's name.
 const Name = "grep"
 
-// DefaultLimit is how many matching lines are shown unless the call says otherwise.
+// DefaultLimit is the default number of matching lines.
 const DefaultLimit = 100
 
 const parameters = `{
@@ -45,10 +45,12 @@ type arguments struct {
 	Limit      *float64 `json:"limit"`
 }
 
-// context is how many lines to show around a match: no more than could be shown at all.
-func (a arguments) context() int { return int(min(max(a.Context, 0), truncate.MaxBytes)) }
+// context returns how many lines to show around a match. They are kept in memory, and each match writes them again; so
+// the limit is the number of lines that the other tools show.
+func (a arguments) context() int { return int(min(max(a.Context, 0), truncate.MaxLines)) }
 
-// New returns the tool, which searches files of the workspace. The caller keeps it open as long as the tool is used.
+// New returns the tool, which searches files of the workspace. The caller must keep the workspace open while the tool
+// is in use.
 func New(w *workspace.Workspace) tools.Tool {
 	return listing.Tool(Name, description, parameters, searcher{w}.run)
 }

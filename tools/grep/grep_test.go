@@ -152,3 +152,13 @@ func TestLongLine(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// The lines around a match are in memory, and are written again for the next one: there is a bound to them.
+func TestContextIsBounded(t *testing.T) {
+	rig := tooltest.New(t)
+	rig.Put("a", strings.Repeat("y\n", 5000)+"x\n")
+	got, _ := rig.Text(grep.New(rig.Workspace), `{"pattern":"x","context":5000}`)
+	if first, _, _ := strings.Cut(got, "\n"); first != "a-3001- y" {
+		t.Errorf("begins with %q", first)
+	}
+}

@@ -9,9 +9,9 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// compile makes the expression that lines are matched with. Its syntax is Go's, which is that of ripgrep but for rarely
-// used parts; as there, \d, \w and \s know all of Unicode, and a pattern that asks for a line break is refused.
-func compile(args arguments) (*regexp.Regexp, error) {
+// compile compiles a pattern for lines. The syntax is Go's, which differs from that of ripgrep only in rarely used
+// parts. As in ripgrep, \d, \w and \s match all of Unicode, and a pattern that requires a line break is an error.
+func compile(args arguments) (*matcher, error) {
 	text := regexp.QuoteMeta(args.Pattern)
 	apart := text
 	if !args.Literal {
@@ -25,30 +25,38 @@ func compile(args arguments) (*regexp.Regexp, error) {
 		return nil, tools.Failf("Bad pattern: %v", err)
 	}
 	tree, err := syntax.Parse(apart, syntax.Perl)
-	if err != nil { // larger than text, it may be too large
+	if err != nil { // the rewritten pattern is larger than text and may be too large
 		tree, err = syntax.Parse(text, syntax.Perl)
 	}
 	if err == nil && asksForBreak(tree) {
 		return nil, tools.Failure("A pattern with a line break matches nothing: lines are searched one by one. " +
 			"Search for what is in one line.")
 	}
-	return pattern, nil
+	m := &matcher{re: pattern, instructions: 1}
+	if _, whole := pattern.LiteralPrefix(); whole || err != nil {
+		return m, err
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err == nil {
+		m.instructions = len(prog.Inst)
+	}
+	return m, err
 }
 
-// asksForBreak reports whether a part of the expression can match nothing but a line break, however it is spelled. A
-// class that holds other characters, too, such as \s or [^a], does not ask for one.
+// asksForBreak reports whether a part of the expression can match only a line break, however it is written. A class
+// that contains other characters, too, such as \s or [^a], does not require one.
 func asksForBreak(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpLiteral:
 		return slices.Contains(re.Rune, '\n')
-	case syntax.OpCharClass: // pairs of first and last
+	case syntax.OpCharClass: // pairs of first and last character
 		return len(re.Rune) > 0 && !slices.ContainsFunc(re.Rune, func(r rune) bool { return r != '\n' })
 	default:
 		return slices.ContainsFunc(re.Sub, asksForBreak)
 	}
 }
 
-// What the classes stand for, as members of a class in brackets.
+// The Unicode equivalents of the classes, as members of a class in brackets.
 const (
 	digits = `\p{Nd}`
 	spaces = `\s\v\x{85}\p{Z}`
@@ -57,13 +65,13 @@ const (
 
 var classes = map[string]string{"d": digits, "s": spaces, "w": words}
 
-// rewrite replaces the classes that Go takes for ASCII only. In brackets the negated ones are left: a class cannot hold
-// the opposite of several others. The second form matches the same, and its alternatives stay apart when it is parsed:
-// the parser makes one class of a|\n, and the tree no longer says that the second asks for a line break.
+// rewrite replaces the classes that are ASCII only in Go. It leaves negated classes in brackets, because a class cannot
+// contain the complement of several others. The second result matches the same, but its alternatives stay separate when
+// it is parsed: the parser turns a|\n into one class, which no longer shows that an alternative requires a line break.
 func rewrite(pattern string) (text, apart string) {
 	var b, alternatives strings.Builder
 	write := func(s string) { b.WriteString(s); alternatives.WriteString(s) }
-	bracket := 0 // where the open bracket expression begins, plus one
+	bracket := 0 // start of the open bracket expression, plus one
 	for i := 0; i < len(pattern); i++ {
 		c := pattern[i]
 		switch {
@@ -92,13 +100,13 @@ func rewrite(pattern string) (text, apart string) {
 		}
 		write(pattern[i : i+1])
 		if c == '|' && bracket == 0 {
-			alternatives.WriteString("(?:)") // as long as it begins with this, nothing is taken out of an alternative
+			alternatives.WriteString("(?:)") // this prefix keeps the parser from factoring alternatives
 		}
 	}
 	return b.String(), alternatives.String()
 }
 
-// escape returns what a backslash and the letter after it stand for.
+// escape returns the equivalent of a backslash and the letter after it.
 func escape(letter string, inBracket bool) string {
 	members, ok := classes[strings.ToLower(letter)]
 	negated := letter != strings.ToLower(letter)

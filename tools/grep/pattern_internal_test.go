@@ -31,7 +31,7 @@ func TestPatterns(t *testing.T) {
 		{arguments{Pattern: `^\Q\d[|\E\d$`}, []string{`\d[|1`}, []string{"1"}},
 		{arguments{Pattern: ``}, []string{"", "a"}, nil},
 	} {
-		re, err := compile(c.args)
+		m, err := compile(c.args)
 		if err != nil {
 			if len(c.yes) > 0 {
 				t.Errorf("%+v: %v", c.args, err)
@@ -39,12 +39,12 @@ func TestPatterns(t *testing.T) {
 			continue
 		}
 		for _, line := range c.yes {
-			if !re.MatchString(line) {
+			if !m.re.MatchString(line) {
 				t.Errorf("%+v does not match %q", c.args, line)
 			}
 		}
 		for _, line := range c.no {
-			if re.MatchString(line) {
+			if m.re.MatchString(line) {
 				t.Errorf("%+v matches %q", c.args, line)
 			}
 		}

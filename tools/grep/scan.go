@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"regexp"
 
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
@@ -16,24 +15,24 @@ import (
 )
 
 const (
-	// sniffBytes is how much of a file is looked at for a null byte before anything in it is searched.
+	// sniffBytes is how many bytes of a file are checked for a null byte before the search.
 	sniffBytes = 64 << 10
-	// maxLine is how many bytes of a line are searched.
+	// maxLine is the number of bytes of a line that are searched.
 	maxLine = 16 << 20
 )
 
-// A scanner searches files, one after the other. Make one with [newScanner].
+// A scanner searches files, one after the other. Create one with [newScanner].
 type scanner struct {
-	pattern *regexp.Regexp
+	pattern *matcher
 	found   *findings
-	in      *bufio.Reader // used again for each file
+	in      *bufio.Reader // reused for each file
 }
 
-func newScanner(pattern *regexp.Regexp, found *findings) scanner {
+func newScanner(pattern *matcher, found *findings) scanner {
 	return scanner{pattern, found, bufio.NewReaderSize(nil, sniffBytes)}
 }
 
-// open searches a file, which is shown as name, or says why it cannot be opened.
+// open opens and searches a file, which is shown as name. The error says why it cannot be opened.
 func (s scanner) open(ctx context.Context, files fs.FS, path, name string) (opened bool, err error) {
 	file, err := files.Open(path)
 	if err != nil {
@@ -42,7 +41,7 @@ func (s scanner) open(ctx context.Context, files fs.FS, path, name string) (open
 	return true, s.file(ctx, file, name)
 }
 
-// file searches a file and closes it. One that cannot be read, or has a null byte in it, is left out.
+// file searches a file and closes it. It skips a file that cannot be read or contains a null byte.
 func (s scanner) file(ctx context.Context, file fs.File, name string) error {
 	defer func() { _ = file.Close() }() // nothing was written
 	s.in.Reset(file)
@@ -54,9 +53,9 @@ func (s scanner) file(ctx context.Context, file fs.File, name string) error {
 	return s.lines(ctx, in)
 }
 
-// decoded takes a byte order mark off, and decodes UTF-16 if it says so.
+// decoded removes a byte order mark, and decodes UTF-16 if the mark says so.
 func decoded(in *bufio.Reader) *bufio.Reader {
-	head, _ := in.Peek(3) // what is missing shows when it is read
+	head, _ := in.Peek(3) // an error is returned again by the next read
 	switch {
 	case bytes.HasPrefix(head, []byte("\xEF\xBB\xBF")):
 		_, _ = in.Discard(3)
@@ -67,12 +66,12 @@ func decoded(in *bufio.Reader) *bufio.Reader {
 	return in
 }
 
-// lines searches to the end of the file, to a null byte, or until there is enough.
+// lines searches up to the end of the file, to a null byte, or until a limit is reached.
 func (s scanner) lines(ctx context.Context, in *bufio.Reader) error {
 	defer s.found.end()
 	var long []byte
 	for {
-		if err := tools.Interrupted(ctx); err != nil { // also within a line, which may have no end
+		if err := tools.Interrupted(ctx); err != nil { // also within a line, which may be endless
 			return err
 		}
 		line, err := in.ReadSlice('\n')
@@ -87,7 +86,7 @@ func (s scanner) lines(ctx context.Context, in *bufio.Reader) error {
 			return nil
 		}
 		line = bytes.TrimSuffix(line, []byte{'\n'})
-		if more := s.found.line(line, s.pattern); !more || err != nil {
+		if more := s.found.line(ctx, line, s.pattern); !more || err != nil {
 			return nil
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/walk"
 )
 
-// search goes through one file, whatever ignore files and glob say of it, or the files below a directory.
+// search searches one file, regardless of ignore files and the glob, or the files below a directory.
 func (s searcher) search(ctx context.Context, args arguments, scan scanner) error {
 	from := s.workspace.Resolve(args.Path)
 	info, err := listing.Stat(ctx, s.workspace, from)
@@ -61,8 +61,8 @@ func (s searcher) search(ctx context.Context, args arguments, scan scanner) erro
 	return err
 }
 
-// override makes a glob decide before the ignore files: files that match are searched even if those name them, and
-// others are not. A glob with a slash is relative to the working directory, wherever the search begins.
+// override makes a glob decide before the ignore files: files that match are searched even if they are ignored, and
+// others are not searched. A glob with a slash is relative to the working directory, wherever the search begins.
 func override(only ignore.Rules, workingDir, from string) func(name string, isDir bool) ignore.Verdict {
 	if only == nil {
 		return nil
@@ -73,9 +73,9 @@ func override(only ignore.Rules, workingDir, from string) func(name string, isDi
 	}
 	return func(name string, isDir bool) ignore.Verdict {
 		switch only.Match(path.Join(filepath.ToSlash(prefix), name), isDir) {
-		case ignore.Ignored: // the glob matches: a glob says what is wanted
+		case ignore.Ignored: // the glob matches: it selects files
 			return ignore.Kept
-		case ignore.Kept: // a glob that begins with ! says what is not
+		case ignore.Kept: // a glob that begins with ! excludes files
 			return ignore.Ignored
 		}
 		if isDir || only.Negated() {

@@ -18,7 +18,7 @@ import (
 // Name is the tool's name.
 const Name = "ls"
 
-// DefaultLimit is how many entries are listed unless the call says otherwise.
+// DefaultLimit is the default number of entries.
 const DefaultLimit = 500
 
 const parameters = `{
@@ -42,7 +42,8 @@ type details struct {
 	Truncation        *truncate.Result `json:"truncation,omitempty"`
 }
 
-// New returns the tool, which lists directories of the workspace. The caller keeps it open as long as the tool is used.
+// New returns the tool, which lists directories of the workspace. The caller must keep the workspace open while the
+// tool is in use.
 func New(w *workspace.Workspace) tools.Tool {
 	return listing.Tool(Name, description, parameters, lister{w}.run)
 }
@@ -81,7 +82,7 @@ func (l lister) read(ctx context.Context, dir string) ([]string, error) {
 	return names, nil
 }
 
-// describe marks directories and leaves out what is not there, such as the target of a broken link. A link that leads
+// describe marks directories and leaves out names whose target does not exist, such as broken links. A link that leads
 // out of the workspace is listed, but not followed.
 func (l lister) describe(ctx context.Context, dir string, names []string, limit int64) (entries []string, more bool,
 	err error) {

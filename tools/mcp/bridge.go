@@ -24,55 +24,57 @@ const (
 	lastBackoff         = 30 * time.Second
 	keepAlive           = 30 * time.Second
 
-	// listPause is how long a list of tools stays: each is announced by a worker of its own.
+	// listPause is the shortest time between two requests for the list of tools: each list starts a new worker.
 	listPause = time.Second
 
-	// stable is how long a session has to last for the next failure to count as the first.
+	// stable is how long a session has to last so that the next failure counts as the first one.
 	stable = time.Minute
 )
 
 // BridgeOptions configures [NewBridge].
 type BridgeOptions struct {
 	Server ServerConfig
-	// Prefix begins the names of the tools; see [Prefixes].
+	// Prefix is the prefix of the tools' names; see [Prefixes].
 	Prefix string
 	// Environ is the environment, as of os.Environ, of which a process gets a few harmless variables; what is
 	// configured for it comes on top.
 	Environ []string
-	// Version is what the server knows of us.
+	// Version is the client version that the server receives.
 	Version string
-	// StartTimeout is how long a server may take until its tools are known, default 30 s.
+	// StartTimeout limits the time from connecting to a server until it has listed its tools, default 30 s.
 	StartTimeout time.Duration
 	// FirstBackoff is the wait after the first failure, default 500 ms; it doubles up to half a minute.
 	FirstBackoff time.Duration
-	// WriteTimeout is how long a server may take for what needs no work, default 5 s: a process to read a message before
-	// it is ended, a server by HTTP to say why it refuses a request, and to begin its stream of notifications.
+	// WriteTimeout is how long a server may take for what needs no work, default 5 s: a process to read a message
+	// before it is ended, a server by HTTP to say why it refuses a request, and to begin its stream of notifications.
 	WriteTimeout time.Duration
 	// MaxTools is how many tools are taken, default 256; the rest is left out, in the server's order.
 	MaxTools int
-	// Offer is called with the tools once they are known and whenever they have changed. It is called by one goroutine.
+	// Offer is called with the tools after each connect and whenever they have changed. Calls are not concurrent.
 	Offer func([]tools.Tool)
-	// Logger records servers that come, go and change; nil discards. Calls, results and secrets are not logged.
+	// Logger records servers that connect, disconnect or change their tools; nil discards. Calls, results and secrets
+	// are not logged.
 	Logger *slog.Logger
 }
 
-// A Bridge makes the tools of an MCP server tools of ours. Make one with [NewBridge]; it can be run once.
+// A Bridge provides the tools of an MCP server as loopbus tools. Create one with [NewBridge]; it can be run once.
 type Bridge struct {
 	o      BridgeOptions
 	secret redactor
 	log    *slog.Logger
 
 	progress progress
-	listed   chan struct{} // has room for one: the list of tools has changed
+	listed   chan struct{} // has a token when the list of tools has changed
 	calls    atomic.Uint64 // numbers progress tokens
 
-	mu      sync.Mutex
-	session *sdk.ClientSession // nil while there is none
-	broken  chan struct{}      // of the session; has room for one: it is of no use any more
-	trouble error              // why there is none
+	mu        sync.Mutex
+	session   *sdk.ClientSession // nil while not connected
+	broken    chan struct{}      // has a token when the session is unusable
+	trouble   error              // why there is no session
+	revisions map[string]string  // of the tools in the server's latest list, by the server's names
 }
 
-// Why there is no session.
+// Reasons why there is no session.
 var (
 	errStarting = errors.New("it has not started yet")
 	errEnding   = errors.New("it is being stopped")
@@ -82,7 +84,7 @@ var (
 	errLongName = errors.New("its name is too long")
 )
 
-// NewBridge checks the options. Nothing is started.
+// NewBridge validates the options. It starts nothing.
 func NewBridge(o BridgeOptions) (*Bridge, error) {
 	o.StartTimeout = cmp.Or(o.StartTimeout, defaultStartTimeout)
 	o.FirstBackoff = cmp.Or(o.FirstBackoff, firstBackoff)
@@ -107,7 +109,8 @@ func NewBridge(o BridgeOptions) (*Bridge, error) {
 	}, nil
 }
 
-// Run keeps a session to the server until ctx ends, and closes it. A process has then ended.
+// Run maintains a session with the server until ctx ends, then closes it. When Run returns, the server's process has
+// ended.
 func (b *Bridge) Run(ctx context.Context) {
 	for wait := b.o.FirstBackoff; ; {
 		begun := time.Now()
@@ -128,7 +131,7 @@ func (b *Bridge) Run(ctx context.Context) {
 	}
 }
 
-// serve connects once and returns why the session is over.
+// serve connects once, serves the session until it ends, and returns why it has ended.
 func (b *Bridge) serve(ctx context.Context) (err error) {
 	defer func() { b.set(nil, nil, b.secret.err(err)) }()
 	client := sdk.NewClient(&sdk.Implementation{Name: "loopbus", Version: cmp.Or(b.o.Version, "dev")}, &sdk.ClientOptions{
@@ -154,7 +157,7 @@ func (b *Bridge) serve(ctx context.Context) (err error) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_ = session.Wait() // why it ended is known better from the calls
+		_ = session.Wait() // the errors of calls say better why it has ended
 	}()
 	defer func() {
 		b.set(nil, nil, errEnding)
@@ -172,7 +175,7 @@ func (b *Bridge) serve(ctx context.Context) (err error) {
 	cancel()
 	broken := make(chan struct{}, 1)
 	b.set(session, broken, nil)
-	b.o.Offer(list) // a client that knows of a tool may call it
+	b.o.Offer(list) // after set: a client may call a tool as soon as it is offered
 	b.log.Info("MCP server connected")
 	if err := b.attend(ctx, session, over, broken); err != nil {
 		return fmt.Errorf("%w%s", err, link.lastWords())
@@ -180,9 +183,10 @@ func (b *Bridge) serve(ctx context.Context) (err error) {
 	return nil
 }
 
-// attend waits for the end of a session and follows its list of tools. The error is why it ended; nil if ctx did.
+// attend waits until a session ends, and requests the list of tools whenever it has changed. It returns why the session
+// has ended; nil if ctx has.
 func (b *Bridge) attend(ctx context.Context, session *sdk.ClientSession, over, broken <-chan struct{}) error {
-	var listed <-chan struct{} // nil for a while after each list
+	var listed <-chan struct{} // nil for listPause after each list
 	pause := time.NewTimer(listPause)
 	defer pause.Stop()
 	for {
@@ -211,7 +215,7 @@ func (b *Bridge) attend(ctx context.Context, session *sdk.ClientSession, over, b
 	}
 }
 
-// set says which session calls go to, or why there is none.
+// set sets the session that calls use, or the reason why there is none.
 func (b *Bridge) set(s *sdk.ClientSession, broken chan struct{}, trouble error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -224,7 +228,7 @@ func (b *Bridge) live() (*sdk.ClientSession, chan struct{}, error) {
 	return b.session, b.broken, b.trouble
 }
 
-// signal leaves word that something has happened, unless it is there already.
+// signal puts a token into c unless c has one.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

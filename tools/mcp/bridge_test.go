@@ -190,10 +190,12 @@ func (r *rig) traced(name string) {
 // both runs a test over standard input and output and over HTTP.
 func both(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Run("process", func(t *testing.T) {
+		t.Parallel()
 		dir, c := process(t)
 		test(t, start(t, dir, c, true))
 	})
 	t.Run("HTTP", func(t *testing.T) {
+		t.Parallel()
 		dir, c, _ := overHTTP(t)
 		test(t, start(t, dir, c, true))
 	})
@@ -213,7 +215,8 @@ func TestBridgeDefinesTools(t *testing.T) {
 			Effect: schemas.EffectReadOnly,
 			Parameters: json.RawMessage(`{"additionalProperties":true,"properties":{"text":{"type":"string"}},` +
 				`"type":"object"}`),
-			Annotations: &schemas.ToolAnnotations{Title: "Echo it", ReadOnlyHint: &yes, IdempotentHint: &no}}
+			Annotations: &schemas.ToolAnnotations{Title: "Echo it", ReadOnlyHint: &yes, IdempotentHint: &no},
+			Revision:    got.Revision}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// idempotencyMeta is the member of a call's _meta that says when two calls are one.
+// idempotencyMeta is the member of a call's _meta that is the same for all attempts at one call.
 const idempotencyMeta = "loopbus.dev/idempotencyKey"
 
-// execute returns what carries out calls of the tool that the server knows by that name.
+// execute returns the function that executes calls of a tool; name is the server's name of it.
 func (b *Bridge) execute(name string) func(context.Context, tools.Call) (schemas.ToolResult, error) {
 	return func(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
 		result, err := b.call(ctx, name, call)
@@ -29,13 +29,17 @@ func (b *Bridge) execute(name string) func(context.Context, tools.Call) (schemas
 	}
 }
 
-// call asks the server once. When ctx ends the SDK tells the server to stop.
+// call sends a call to the server once. When ctx ends the SDK notifies the server that the call is cancelled.
 func (b *Bridge) call(ctx context.Context, name string, call tools.Call) (schemas.ToolResult, error) {
 	session, broken, trouble := b.live()
 	if session == nil {
 		return schemas.ToolResult{}, tools.Failf("The MCP server %s is not there: %v. It is being started again; the "+
 			"call was not made",
 			b.o.Server.Name, trouble)
+	}
+	if call.Revision != "" && call.Revision != b.revision(name) {
+		return schemas.ToolResult{}, tools.Failf("The MCP server %s has changed or removed this tool since the run began. "+
+			"The call was not made; the next run has the tool as it is now", b.o.Server.Name)
 	}
 	params := &sdk.CallToolParams{Name: name, Arguments: arguments(call)}
 	if call.IdempotencyKey != "" {
@@ -60,7 +64,14 @@ func (b *Bridge) call(ctx context.Context, name string, call tools.Call) (schema
 		b.o.Server.Name, err)
 }
 
-// arguments are passed on as they are: a number keeps its digits.
+// revision returns the revision of a tool in the server's latest list, "" if the list has no tool of that name.
+func (b *Bridge) revision(name string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.revisions[name]
+}
+
+// arguments returns the arguments as raw JSON, so that a number keeps its digits.
 func arguments(call tools.Call) any {
 	if len(call.Arguments) == 0 {
 		return struct{}{}
@@ -68,13 +79,14 @@ func arguments(call tools.Call) any {
 	return call.Arguments
 }
 
-// progress gives notifications to the calls they are about. The zero value is ready; it is safe for concurrent use.
+// progress passes progress notifications to their calls. The zero value is ready for use. It is safe for concurrent
+// use.
 type progress struct {
 	mu    sync.Mutex
 	calls map[string]func(schemas.ToolResult)
 }
 
-// expect has update called with the progress of a call, until the function it returns is.
+// expect makes tell call update with the progress of a call until end is called.
 func (p *progress) expect(token string, update func(schemas.ToolResult)) (end func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,18 +101,18 @@ func (p *progress) expect(token string, update func(schemas.ToolResult)) (end fu
 	}
 }
 
-// progressDetails is what an update says of how far a call has come.
+// progressDetails are the details of an update: the progress of a call.
 type progressDetails struct {
 	Progress float64 `json:"progress"`
 	Total    float64 `json:"total,omitempty"`
 	Message  string  `json:"message,omitempty"`
 }
 
-// tell makes an update of a notification. One that no call expects is dropped.
+// tell converts a notification to an update. It drops a notification that no call expects.
 func (p *progress) tell(n *sdk.ProgressNotificationParams) {
 	token, _ := n.ProgressToken.(string)
 	details, err := json.Marshal(progressDetails{n.Progress, n.Total, n.Message})
-	if err != nil { // no JSON has a number that is none
+	if err != nil { // not possible: JSON has no NaN or infinity
 		return
 	}
 	result := schemas.ToolResult{Content: schemas.Contents{text(describe(n))}, Details: details}

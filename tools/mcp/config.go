@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A ServerConfig says how to reach an MCP server: Command with Args and Env is a process that speaks over its standard
+// A ServerConfig describes how to reach an MCP server: Command with Args and Env is a process that uses standard
 // input and output; URL with Headers is streamable HTTP.
 type ServerConfig struct {
 	Name    string
@@ -22,10 +22,10 @@ type ServerConfig struct {
 	URL     string
 	Headers map[string]string
 
-	secrets []string // what must not be said
+	secrets []string // values that must not appear in logs or errors
 }
 
-// fileConfig is the form in which everybody writes it.
+// fileConfig is the configuration format that MCP clients have in common.
 type fileConfig struct {
 	Servers map[string]fileServer `json:"mcpServers"`
 }
@@ -40,9 +40,9 @@ type fileServer struct {
 	Disabled bool              `json:"disabled"`
 }
 
-// ParseConfig reads {"mcpServers": {"name": {"command", "args", "env"} or {"url", "headers"}}}, sorted by name. Servers
-// that are disabled are left out. In every text ${NAME} stands for a variable of the environment, and ${NAME:-text} for
-// a text if there is none. The error holds all mistakes and no value.
+// ParseConfig parses {"mcpServers": {"name": {"command", "args", "env"} or {"url", "headers"}}} and returns the
+// servers sorted by name, without disabled ones. In every text, ${NAME} is replaced by an environment variable, and
+// ${NAME:-text} by text if the variable is not set. The error lists all mistakes and contains no values.
 func ParseConfig(data []byte, getenv func(string) string) ([]ServerConfig, error) {
 	var file fileConfig
 	if err := json.Unmarshal(data, &file); err != nil {
@@ -71,7 +71,7 @@ func ParseConfig(data []byte, getenv func(string) string) ([]ServerConfig, error
 	return list, errors.Join(errs...)
 }
 
-// withoutValues keeps the place of a mistake in JSON and drops what stood there.
+// withoutValues returns a JSON error with the position of the mistake but without the text at it.
 func withoutValues(err error) error {
 	var syntax *json.SyntaxError
 	var typ *json.UnmarshalTypeError
@@ -84,8 +84,8 @@ func withoutValues(err error) error {
 	return errors.New("it cannot be read as JSON")
 }
 
-// ParseServer reads name=COMMAND with arguments, in which quotes and backslashes are those of a shell, or name=URL.
-// Variables are replaced as by [ParseConfig].
+// ParseServer parses name=COMMAND with arguments, quoted as in a shell, or name=URL. It replaces variables like
+// [ParseConfig].
 func ParseServer(text string, getenv func(string) string) (ServerConfig, error) {
 	name, rest, ok := strings.Cut(text, "=")
 	if !ok || strings.TrimSpace(rest) == "" {
@@ -107,7 +107,7 @@ func ParseServer(text string, getenv func(string) string) (ServerConfig, error) 
 	return c, nil
 }
 
-// finish replaces variables, records what is secret, and checks.
+// finish replaces variables, records secrets, and validates.
 func (c *ServerConfig) finish(getenv func(string) string) error {
 	var missing []string
 	expand := func(text string) string {
@@ -139,7 +139,7 @@ func (c *ServerConfig) finish(getenv func(string) string) error {
 
 var variableRE = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 
-// expandAll replaces variables in values, all of which are secret.
+// expandAll replaces variables in values and records all of the values as secrets.
 func (c *ServerConfig) expandAll(values map[string]string, expand func(string) string) map[string]string {
 	out := make(map[string]string, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {

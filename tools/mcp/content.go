@@ -13,11 +13,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// imageTypes are those that models can be shown.
+// imageTypes are the image types that models accept.
 var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// resultOf makes a result of ours of what a server answered. Structured content becomes the details, and the text as
-// well where there is no other. What models cannot be shown is named in text. A result that is an error is an error
+// resultOf converts a server's result to a loopbus result. Structured content becomes the details, and also the text if
+// there is no other content. Content that models cannot receive is described in text. An error result becomes an error
 // with its text.
 func resultOf(r *sdk.CallToolResult) (schemas.ToolResult, error) {
 	if r.NeedsInput() {

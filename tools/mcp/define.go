@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,13 +22,13 @@ import (
 const (
 	maxDescription = 16 << 10 // bytes
 	maxLabel       = 256      // characters
-	maxPages       = 256      // of a list of tools, each of which may be empty
-	maxList        = 64 << 20 // bytes of all of them
+	maxPages       = 256      // of a list of tools: a server could send empty pages forever
+	maxList        = 64 << 20 // bytes of all pages
 )
 
-// list asks for the tools. Those that models cannot use are left out, and named in the log.
+// list requests the list of tools. It leaves out tools that models cannot use, and logs them.
 func (b *Bridge) list(ctx context.Context, session *sdk.ClientSession) ([]tools.Tool, error) {
-	var found []schemas.ToolDefinition // by names that are still the server's
+	var found []schemas.ToolDefinition // with the server's names
 	var names []string
 	seen, count := map[string]bool{}, 0
 	for t, err := range b.definitions(ctx, session) {
@@ -37,7 +39,7 @@ func (b *Bridge) list(ctx context.Context, session *sdk.ClientSession) ([]tools.
 			b.log.Warn("the server has too many tools, the rest is left out", "most", b.o.MaxTools)
 			break
 		}
-		def, err := define(t) // at once: the rest of what is said of it is let go with its page
+		def, err := define(t) // here, so that the page can be freed
 		switch {
 		case seen[t.Name]:
 			err = errTwice
@@ -52,15 +54,20 @@ func (b *Bridge) list(ctx context.Context, session *sdk.ClientSession) ([]tools.
 		found, names = append(found, def), append(names, t.Name)
 	}
 	called := toolNames(b.o.Prefix, names)
-	offered := []tools.Tool{}
+	offered, now := []tools.Tool{}, map[string]string{}
 	for i, def := range found {
 		def.Name = called[names[i]]
+		def.Revision = revision(def)
 		offered = append(offered, tools.Tool{ToolDefinition: def, Execute: b.execute(names[i])})
+		now[names[i]] = def.Revision
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.revisions = now
 	return offered, nil
 }
 
-// definitions goes through the pages of a list, as many of them as may be.
+// definitions yields the tools of all pages of a list. It yields an error if the list exceeds the limits.
 func (b *Bridge) definitions(ctx context.Context, session *sdk.ClientSession) iter.Seq2[*sdk.Tool, error] {
 	return func(yield func(*sdk.Tool, error) bool) {
 		cursor, size := "", 0
@@ -89,7 +96,7 @@ func (b *Bridge) definitions(ctx context.Context, session *sdk.ClientSession) it
 	}
 }
 
-// define makes a definition of a server's tool, still without a name, or says why models cannot use it.
+// define converts a server's tool to a definition without a name. The error says why models cannot use the tool.
 func define(t *sdk.Tool) (schemas.ToolDefinition, error) {
 	def := schemas.ToolDefinition{
 		Label: t.Title, Description: cut(strings.ToValidUTF8(t.Description, "\uFFFD"), maxDescription),
@@ -119,7 +126,17 @@ func define(t *sdk.Tool) (schemas.ToolDefinition, error) {
 	return def, nil
 }
 
-// annotations passes on what a server says, and nothing where it says nothing.
+// revision returns a digest of everything that is announced about a tool (decision 103).
+func revision(def schemas.ToolDefinition) string {
+	text, err := schemas.Marshal(def)
+	if err != nil { // a definition that cannot be encoded is not announced
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// annotations converts a server's annotations; nil if there are none.
 func annotations(t *sdk.Tool) *schemas.ToolAnnotations {
 	a := t.Annotations
 	if a == nil {
@@ -131,7 +148,7 @@ func annotations(t *sdk.Tool) *schemas.ToolAnnotations {
 	}
 }
 
-// cut shortens a text to at most so many bytes, and says so.
+// cut shortens a text to most bytes, and marks it as shortened.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

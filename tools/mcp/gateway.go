@@ -17,34 +17,35 @@ import (
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
-// defaultMaxCalls is how many calls of all clients may be under way.
+// defaultMaxCalls limits the concurrent calls of all clients together.
 const defaultMaxCalls = 256
 
-// A CallFunc executes a call of a tool for an MCP client. Session is the same for all calls of a client's session, and
-// legal. The arguments satisfy the tool's parameters. It stops when ctx ends, may call update with partial results, not
-// concurrently and not after it has returned, and may be called concurrently. An error says why there is no result.
+// A CallFunc executes a call of a tool for an MCP client. session is a valid session id, the same for all calls of a
+// client's session. The arguments satisfy the tool's parameters. It must stop when ctx ends. It may call update with
+// partial results, not concurrently and not after it has returned. It may be called concurrently. An error says why
+// there is no result.
 type CallFunc func(ctx context.Context, session string, def schemas.ToolDefinition, args json.RawMessage,
 	update func(schemas.ToolResult)) (result schemas.ToolResult, isError bool, err error)
 
 // GatewayOptions configures [NewGateway].
 type GatewayOptions struct {
-	// Version is what clients know of us.
+	// Version is the server version that clients receive.
 	Version string
 	// Call executes the calls.
 	Call CallFunc
-	// Session makes a session id of the id that an MCP session has, which is empty over standard input and output.
+	// Session returns the session id for the id of an MCP session, which is empty over standard input and output.
 	Session func(id string) string
-	// Only names the tools that are offered; nil are all.
+	// Only lists the names of the tools that are offered; nil means all.
 	Only []string
-	// Scopes are what clients have been granted: a tool that needs another one is not offered.
+	// Scopes are the scopes that clients have: a tool that requires any other scope is not offered.
 	Scopes []string
-	// MaxCalls is how many calls may be under way, default 256: more are refused.
+	// MaxCalls limits the concurrent calls of all clients, default 256: further calls are refused.
 	MaxCalls int
 	// Logger records tools that cannot be offered; nil discards. Calls and results are not logged.
 	Logger *slog.Logger
 }
 
-// A Gateway offers tools as an MCP server. All methods may be called concurrently.
+// A Gateway offers tools as an MCP server. Its methods are safe for concurrent use.
 type Gateway struct {
 	o      GatewayOptions
 	server *sdk.Server
@@ -69,7 +70,7 @@ func NewGateway(o GatewayOptions) *Gateway {
 	}
 }
 
-// SetTools says which tools there are. Clients are notified when what they are offered has changed by it.
+// SetTools replaces the list of tools. Clients are notified if the tools offered to them have changed.
 func (g *Gateway) SetTools(defs []schemas.ToolDefinition) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -110,7 +111,8 @@ func (g *Gateway) may(def schemas.ToolDefinition) bool {
 	return !slices.ContainsFunc(def.Scopes, func(s string) bool { return !slices.Contains(g.o.Scopes, s) })
 }
 
-// offer adds a tool. The SDK panics on a schema that it cannot take, which is not ours but a worker's.
+// offer adds a tool. It returns an error where the SDK panics: on a schema that it does not accept. A worker sends the
+// schema, so such a schema is no programming error.
 func (g *Gateway) offer(def schemas.ToolDefinition) (err error) {
 	schema, err := toolargs.Compile(def.Parameters)
 	if err != nil {
@@ -131,7 +133,7 @@ func (g *Gateway) offer(def schemas.ToolDefinition) (err error) {
 	return nil
 }
 
-// call answers one call. What is wrong with it is a result that is an error, so that models see it.
+// call executes one call. Every failure becomes an error result, so that models see it.
 func (g *Gateway) call(ctx context.Context, def schemas.ToolDefinition, schema *toolargs.Schema,
 	req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	args, err := schema.Validate(ctx, def.Name, toolargs.Rewrite(def.ArgumentRewrites, object(req.Params.Arguments)))
@@ -157,7 +159,7 @@ func (g *Gateway) call(ctx context.Context, def schemas.ToolDefinition, schema *
 	return sdkResult(result, isError), nil
 }
 
-// object stands for missing arguments too.
+// object returns the arguments; {} if they are missing.
 func object(args json.RawMessage) json.RawMessage {
 	if trimmed := bytes.TrimSpace(args); len(trimmed) == 0 || bytes.Equal(trimmed, []byte("null")) {
 		return json.RawMessage("{}")

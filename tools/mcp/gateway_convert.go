@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// detailsMeta is the member of a result's _meta that has the details of ours. They are not structured content:
-	// clients show models that instead of the content, and details are not meant for models.
+	// detailsMeta is the member of a result's _meta with the details of the loopbus result. They are not sent as
+	// structured content: clients show that to models instead of the content, and details are not meant for models.
 	detailsMeta = "loopbus.dev/details"
 
 	maxProgress = 1 << 10 // bytes of a partial result that a notification quotes
@@ -30,7 +30,7 @@ func sdkTool(def schemas.ToolDefinition) (*sdk.Tool, error) {
 		}
 	}
 	if _, ok := schema["type"]; !ok {
-		schema["type"] = "object" // arguments are one, whatever the schema says
+		schema["type"] = "object" // MCP requires it; arguments are always an object
 	}
 	effect := def.EffectClass()
 	tool := &sdk.Tool{Name: def.Name, Title: def.Label, Description: def.Description, InputSchema: schema,
@@ -44,7 +44,7 @@ func sdkTool(def schemas.ToolDefinition) (*sdk.Tool, error) {
 	return tool, nil
 }
 
-// sdkResult makes a result for MCP clients of one of ours.
+// sdkResult converts a loopbus result for MCP clients.
 func sdkResult(r schemas.ToolResult, isError bool) *sdk.CallToolResult {
 	out := &sdk.CallToolResult{IsError: isError, Content: []sdk.Content{}}
 	for _, c := range r.Content {
@@ -72,7 +72,8 @@ func sdkImage(image schemas.Image) sdk.Content {
 	return &sdk.ImageContent{Data: data, MIMEType: image.MimeType}
 }
 
-// progressReporter returns what sends a client partial results, or nil if it did not ask for that.
+// progressReporter returns a function that sends partial results to the client, or nil if the client has not requested
+// progress.
 func progressReporter(ctx context.Context, req *sdk.CallToolRequest) func(schemas.ToolResult) {
 	token := req.Params.GetProgressToken()
 	if token == nil {
@@ -86,11 +87,11 @@ func progressReporter(ctx context.Context, req *sdk.CallToolRequest) func(schema
 			p.Progress, p.Total, p.Message = d.Progress, d.Total, d.Message
 		}
 		last = p.Progress
-		_ = req.Session.NotifyProgress(ctx, p) // the result says all there is to say
+		_ = req.Session.NotifyProgress(ctx, p) // progress may be lost: the result contains everything
 	}
 }
 
-// progressOf returns how far a call has come if the partial result tells, as those of a [Bridge] do.
+// progressOf returns the progress of a call if the details of the partial result contain it, as those of a [Bridge] do.
 func progressOf(r schemas.ToolResult) (d progressDetails, err error) {
 	if len(r.Details) == 0 {
 		return d, errors.New("no details")
@@ -98,7 +99,7 @@ func progressOf(r schemas.ToolResult) (d progressDetails, err error) {
 	return d, json.Unmarshal(r.Details, &d)
 }
 
-// lastBytes is the end of a text: what has come last.
+// lastBytes returns the last bytes of a text, up to most of them.
 func lastBytes(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -19,23 +19,22 @@ import (
 const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
 	`"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 
-// gatewayOverHTTP serves a tool that takes much longer than a request may take to be sent.
-func gatewayOverHTTP(t *testing.T) *httptest.Server {
+// gatewayOverHTTP serves a tool that takes longer than a request may take to be sent; 0 is as long as it likes.
+func gatewayOverHTTP(t *testing.T, sending time.Duration) *httptest.Server {
 	t.Helper()
-	const sending = 200 * time.Millisecond
 	g := mcp.NewGateway(mcp.GatewayOptions{Session: func(id string) string { return "mcp-" + id },
 		Call: func(ctx context.Context, _ string, _ schemas.ToolDefinition, _ json.RawMessage, _ func(schemas.ToolResult),
 		) (schemas.ToolResult, bool, error) {
 			select {
 			case <-ctx.Done():
 				return schemas.ToolResult{}, false, ctx.Err()
-			case <-time.After(5 * sending):
+			case <-time.After(2 * sending):
 				return schemas.TextResult("done"), false, nil
 			}
 		}})
 	g.SetTools([]schemas.ToolDefinition{{Name: "slow"}})
 	s := httptest.NewUnstartedServer(g.Handler(""))
-	s.Config.ReadTimeout = sending
+	s.Config.ReadTimeout, s.Config.IdleTimeout = sending, time.Minute // a connection may rest between two
 	s.Start()
 	t.Cleanup(func() { g.Close(); s.CloseClientConnections(); s.Close() })
 	return s
@@ -44,7 +43,7 @@ func gatewayOverHTTP(t *testing.T) *httptest.Server {
 // What bounds the time of a request does not bound that of its answer, nor of a stream.
 func TestAnswersOutlastTheTimeOfARequest(t *testing.T) {
 	t.Parallel()
-	s := gatewayOverHTTP(t)
+	s := gatewayOverHTTP(t, 500*time.Millisecond) // a busy machine may take long to send one
 	client := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil)
 	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.URL, MaxRetries: -1}, nil)
 	if err != nil {
@@ -62,7 +61,7 @@ func TestAnswersOutlastTheTimeOfARequest(t *testing.T) {
 // Clients that begin session after session are refused in the end, and those that have one are not.
 func TestSessionsOverHTTPAreBounded(t *testing.T) {
 	t.Parallel()
-	s := gatewayOverHTTP(t)
+	s := gatewayOverHTTP(t, 0)
 	post := func(body, session string) *http.Response {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader(body))
 		if err != nil {

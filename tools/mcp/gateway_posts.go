@@ -13,22 +13,23 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// postHeader numbers the HTTP requests under way; what a client sends under this name is overwritten.
+// postHeader contains the number of an HTTP request in progress. It overwrites a header of this name from a client.
 const postHeader = "Loopbus-Post"
 
 const (
 	maxBody   = 4 << 20  // bytes of a request
-	maxBodies = 64 << 20 // bytes of all requests that are read or at work
+	maxBodies = 64 << 20 // bytes of the bodies of all requests in progress
 )
 
-// bodies bounds what the requests under way hold in memory. The zero value is ready.
+// bodies limits the memory of the bodies of requests in progress. The zero value is ready for use.
 type bodies struct{ held atomic.Int64 }
 
-// hold reads the bodies of requests before next does. Full says whether there is no room for another session.
+// hold reads the body of each request into memory before it calls next. full reports whether there are as many sessions
+// as allowed.
 func (b *bodies) hold(full func() bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		size := r.ContentLength
-		if size < 0 { // it is not said
+		if size < 0 { // unknown
 			size = maxBody
 		}
 		if size > maxBody {
@@ -51,16 +52,16 @@ func (b *bodies) hold(full func() bool, next http.Handler) http.Handler {
 	})
 }
 
-// posts connects calls with the HTTP requests they came by. The SDK lets a call outlive its request, for clients that
-// come back for its stream; there is nothing to come back to here, so with the request's connection goes the call. The
-// zero value is ready.
+// posts connects calls with the HTTP requests that they arrived in. The SDK lets a call outlive its request, for
+// clients that resume its stream. This server cannot resume streams, so it cancels a call when the connection of its
+// request is closed. The zero value is ready for use.
 type posts struct {
 	mu   sync.Mutex
 	n    uint64
 	live map[string]context.Context
 }
 
-// note numbers the requests that a handler is given.
+// note numbers the requests and passes them to next.
 func (p *posts) note(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
@@ -81,7 +82,7 @@ func (p *posts) note(next http.Handler) http.Handler {
 	})
 }
 
-// follow returns a context that also ends with the request that a call came by, if there is one. end releases it.
+// follow returns a context that also ends with the HTTP request of a call, if there is one. end releases it.
 func (p *posts) follow(ctx context.Context, extra *sdk.RequestExtra) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	if extra == nil || extra.Header == nil {

@@ -19,8 +19,8 @@ const (
 	maxSessions = 1024      // of clients over HTTP
 )
 
-// ServeIO serves one client over in and out, a line for each message, until the client closes in or ctx ends. Both are
-// closed. Nothing else may be written to out meanwhile.
+// ServeIO serves one client over in and out, one message per line, until the client closes in or ctx ends. It closes
+// both. Nothing else may be written to out in the meantime.
 func (g *Gateway) ServeIO(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	err := g.server.Run(ctx, &sdk.IOTransport{Reader: in, Writer: out})
 	for _, gone := range []error{io.EOF, io.ErrClosedPipe, fs.ErrClosed, sdk.ErrConnectionClosed, ctx.Err()} {
@@ -31,10 +31,10 @@ func (g *Gateway) ServeIO(ctx context.Context, in io.ReadCloser, out io.WriteClo
 	return err
 }
 
-// Handler serves clients over streamable HTTP. Unless token is empty, only those that send it (Authorization: Bearer).
-// Web pages of other origins are refused, and so are requests to a loopback address under any other host name. Bodies
-// are read once the token was seen, as many at a time as fit in 64 MiB, and within the time that the server has for a
-// request; an answer takes as long as it does.
+// Handler serves clients over streamable HTTP. If token is not empty, it serves only clients that send it
+// (Authorization: Bearer). It refuses web pages of other origins, and requests to a loopback address with a different
+// host name. It reads bodies after checking the token, as many at a time as fit in 64 MiB, within the server's time
+// limit for a request. An answer may take any time.
 func (g *Gateway) Handler(token string) http.Handler {
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return g.server },
 		&sdk.StreamableHTTPOptions{SessionTimeout: idleSession, PropagateRequestCancellation: true})
@@ -58,7 +58,7 @@ func authorized(token string, next http.Handler) http.Handler {
 	})
 }
 
-// full reports whether there are as many sessions as may be.
+// full reports whether there are maxSessions sessions.
 func (g *Gateway) full() bool {
 	n := 0
 	for range g.server.Sessions() {
@@ -70,6 +70,6 @@ func (g *Gateway) full() bool {
 // Close ends the sessions of all clients.
 func (g *Gateway) Close() {
 	for session := range g.server.Sessions() {
-		_ = session.Close() // it is over either way
+		_ = session.Close() // an error changes nothing: the session ends in any case
 	}
 }

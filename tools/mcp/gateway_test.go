@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ import (
 	"github.com/loopbus/loopbus/tools/mcp"
 )
 
-// gateway connects an SDK client with a gateway, over pipes.
+// gateway connects an SDK client with a gateway, over pipes. The client follows the list of tools by then.
 func gateway(t *testing.T, o mcp.GatewayOptions) (*mcp.Gateway, *sdk.ClientSession, <-chan struct{}) {
 	t.Helper()
 	o.Session = func(id string) string { return "mcp-" + id }
@@ -38,7 +39,20 @@ func gateway(t *testing.T, o mcp.GatewayOptions) (*mcp.Gateway, *sdk.ClientSessi
 			t.Errorf("serve: %v", err)
 		}
 	})
-	return g, session, changed
+	// The SDK does not wait for the server's word that it tells of changes: what changes before is not told.
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for n := 0; ; n++ {
+		g.SetTools([]schemas.ToolDefinition{{Name: fmt.Sprint("try", n)}})
+		select {
+		case <-changed:
+			return g, session, changed
+		case <-tick.C:
+		case <-end:
+			t.Fatal("no change is told")
+		}
+	}
 }
 
 func names(t *testing.T, session *sdk.ClientSession) (list []string) {
@@ -88,7 +102,7 @@ func TestGatewayLeavesOutWhatItCannotOffer(t *testing.T) {
 func TestGatewayRefusesTooManyCalls(t *testing.T) {
 	t.Parallel()
 	begun, release := make(chan struct{}, 2), make(chan struct{})
-	g, session, changed := gateway(t, mcp.GatewayOptions{MaxCalls: 1,
+	g, session, _ := gateway(t, mcp.GatewayOptions{MaxCalls: 1,
 		Call: func(context.Context, string, schemas.ToolDefinition, json.RawMessage,
 			func(schemas.ToolResult)) (schemas.ToolResult, bool, error) {
 			begun <- struct{}{}
@@ -96,7 +110,6 @@ func TestGatewayRefusesTooManyCalls(t *testing.T) {
 			return schemas.TextResult("done"), false, nil
 		}})
 	g.SetTools([]schemas.ToolDefinition{{Name: "slow"}})
-	<-changed
 	first := make(chan error, 1)
 	go func() {
 		_, err := session.CallTool(context.Background(), &sdk.CallToolParams{Name: "slow"})

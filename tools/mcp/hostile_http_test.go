@@ -182,6 +182,9 @@ func TestAServerThatDawdles(t *testing.T) {
 			})
 			r := start(t, t.TempDir(), server, c.offers, func(o *mcp.BridgeOptions) {
 				o.StartTimeout, o.WriteTimeout = 2*time.Second, 500*time.Millisecond
+				if c.lost { // the test waits for it, twice
+					o.StartTimeout, o.WriteTimeout = 500*time.Millisecond, 200*time.Millisecond
+				}
 			})
 			if c.lost {
 				r.eventually("it is tried again", func() bool {

@@ -16,14 +16,15 @@ import (
 )
 
 const (
-	maxAnswers   = 64          // to requests of the server, that it has not taken yet
-	maxRefusal   = 1 << 20     // bytes of the body of a response that is a failure
+	maxAnswers   = 64          // answers to the server's requests that it has not accepted yet
+	maxRefusal   = 1 << 20     // bytes of the body of an error response
 	maxHeader    = 64 << 10    // bytes of a response's headers
 	maxRedirects = 10          // of one request, all of them to the same origin
-	streamAgain  = time.Second // how long a stream that has ended is not asked for again, whatever the server says
+	streamAgain  = time.Second // least time before an ended stream is requested again
 )
 
-// httpLink ends its requests when life does. Nothing is sent to another origin than the URL's, wherever it redirects.
+// httpLink returns a link over HTTP. Its requests end when life ends. It does not follow redirects to another origin
+// than the URL's.
 func (b *Bridge) httpLink(life context.Context, end func()) link {
 	home, _ := url.Parse(b.o.Server.URL) // was checked
 	inner := http.DefaultTransport.(*http.Transport).Clone()
@@ -48,7 +49,7 @@ func (b *Bridge) httpLink(life context.Context, end func()) link {
 	}
 }
 
-// httpTransport adds headers, and bounds what a server can do by answering. It is made for one session.
+// httpTransport adds headers to requests, and limits the size and time of responses. Each session has its own.
 type httpTransport struct {
 	life     context.Context // of the session: no request outlives it
 	inner    http.RoundTripper
@@ -58,11 +59,11 @@ type httpTransport struct {
 
 	end func() // ends life
 
-	asked   atomic.Bool  // for a stream
-	answers atomic.Int64 // to requests of the server, that it has not taken yet
+	asked   atomic.Bool  // a stream was requested
+	answers atomic.Int64 // answers to the server's requests that it has not accepted yet
 }
 
-// RoundTrip leaves the request as it is and sends a copy.
+// RoundTrip sends a modified copy of the request.
 func (t *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(t.life, cancel)
@@ -95,7 +96,7 @@ func (t *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// isAnswer reports whether a request carries what answers a request of the server.
+// isAnswer reports whether the body of a request is an answer to a request of the server.
 func isAnswer(r *http.Request) bool {
 	if r.Method != http.MethodPost || r.GetBody == nil {
 		return false
@@ -109,8 +110,8 @@ func isAnswer(r *http.Request) bool {
 	return json.NewDecoder(body).Decode(&m) == nil && m.Method == ""
 }
 
-// stream asks for a stream of events. Where the first one does not come, or the session is over, the answer is that of
-// a server that has none: the SDK would try again for a while that nothing can end.
+// stream requests a stream of events. If the first stream is not opened in time, or the session has ended, it returns
+// the response of a server without streams: on an error the SDK would retry for a time that nothing can shorten.
 func (t *httpTransport) stream(r *http.Request, cancel func()) (*http.Response, error) {
 	first := !t.asked.Swap(true)
 	if !first {
@@ -135,11 +136,11 @@ func (t *httpTransport) stream(r *http.Request, cancel func()) (*http.Response, 
 		ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
-// bounded is the body of a response, unpacked. What is no stream of events is one message, and a failure is never such
-// a stream: the SDK reads all of it, in the call that it refuses.
+// bounded returns the decompressed body of a response, with limits. A body that is not a stream of events is one
+// message. The body of an error response is never treated as a stream, because the SDK reads all of it during the call.
 func (t *httpTransport) bounded(resp *http.Response, end func()) io.ReadCloser {
 	body := &counted{ReadCloser: &ending{resp.Body, end}, most: maxMessage}
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // what cannot be read is no stream
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // an invalid type is not a stream
 	switch failed := resp.StatusCode < 200 || resp.StatusCode > 299; {
 	case failed:
 		body.most = maxRefusal
@@ -151,7 +152,7 @@ func (t *httpTransport) bounded(resp *http.Response, end func()) io.ReadCloser {
 	return body
 }
 
-// ending is a body that has something done when it is closed.
+// ending is a body that calls a function when it is closed.
 type ending struct {
 	io.ReadCloser
 	end func()

@@ -8,12 +8,12 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// impatient is a transport to a process that may stop reading. A write to a full pipe knows no context: without this,
-// the call that makes it, all later ones and the end of the session would wait for ever.
+// impatient is a transport to a process that may stop reading. A write to a full pipe cannot be cancelled by a context:
+// without this transport its call, all later calls and the end of the session would wait forever.
 type impatient struct {
 	sdk.Transport
 	timeout time.Duration // of a write
-	giveUp  func()        // ends the process, so that a write that waits for it fails
+	giveUp  func()        // kills the process, so that a blocked write fails
 }
 
 // Connect implements [sdk.Transport].
@@ -31,8 +31,8 @@ type impatientConn struct {
 	giveUp  func()
 }
 
-// Write returns when ctx ends, too. The message may then still be written, whole: the server is told that the call is
-// cancelled, as of any other.
+// Write also returns when ctx ends. The message may still be written completely; the SDK then notifies the server that
+// the call is cancelled, as for any other call.
 func (c impatientConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if err := ctx.Err(); err != nil {
 		return err

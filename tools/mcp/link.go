@@ -16,18 +16,19 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/environ"
 )
 
-// terminateWait is how long a process may take to end once its input is closed, and again after SIGTERM, and how long a
-// server by HTTP may take to answer to the end of a session.
+// terminateWait is how long a process may take to exit after its input was closed, and again after SIGTERM, and how
+// long a server over HTTP may take to answer the request that ends a session.
 const terminateWait = 2 * time.Second
 
-// A link is one way to a server, for one session.
+// A link is the connection to a server for one session.
 type link struct {
 	transport sdk.Transport
-	end       func()        // after the session: nothing of it stays
-	lastWords func() string // what a process said last on its standard error, for an error text
+	end       func()        // releases everything; called after the session
+	lastWords func() string // the end of a process's standard error, for an error text
 }
 
-// kept is a transport that keeps its connection: the SDK leaves it open where a session fails at the last step.
+// kept is a transport that remembers its connection in order to close it: the SDK leaves it open if a session fails at
+// the last step of its start.
 type kept struct {
 	sdk.Transport
 	conn sdk.Connection
@@ -46,7 +47,7 @@ func (k *kept) close() {
 	}
 }
 
-// link makes a way for a session that ends with life at the latest, which end ends.
+// link returns a link for a session that ends with life at the latest. end ends life.
 func (b *Bridge) link(life context.Context, end func()) link {
 	if b.o.Server.URL != "" {
 		return b.httpLink(life, end)
@@ -54,17 +55,17 @@ func (b *Bridge) link(life context.Context, end func()) link {
 	return b.processLink()
 }
 
-// processLink starts a process of its own group: what it has started ends with it.
+// processLink returns a link to a process with its own process group. The processes that it starts are killed with it.
 func (b *Bridge) processLink() link {
 	s := b.o.Server
 	cmd := exec.Command(s.Command, s.Args...)
 	cmd.Env = environ.Allowed(b.o.Environ, environ.Default())
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		cmd.Env = append(cmd.Env, name+"="+s.Env[name]) // the last one counts
+		cmd.Env = append(cmd.Env, name+"="+s.Env[name]) // the last value of a name counts
 	}
 	said := &stderr{log: b.log, secret: b.secret}
 	cmd.Stderr = said
-	cmd.WaitDelay = terminateWait // for a child that holds the standard error open
+	cmd.WaitDelay = terminateWait // because a child may keep standard error open
 	ownGroup(cmd)
 	return link{
 		transport: impatient{processTransport{cmd}, b.o.WriteTimeout, func() { killGroup(cmd) }},
@@ -73,7 +74,7 @@ func (b *Bridge) processLink() link {
 	}
 }
 
-// processTransport starts a process. It differs from the SDK's in that it counts what the process says.
+// processTransport starts a process. Unlike the SDK's transport, it limits the size of messages from the process.
 type processTransport struct{ cmd *exec.Cmd }
 
 // Connect implements [sdk.Transport].
@@ -93,15 +94,15 @@ func (t processTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	return (&sdk.IOTransport{Reader: said, Writer: processInput{in, t.cmd}}).Connect(ctx)
 }
 
-// processInput is what is written to a process, which has ended when it is closed.
+// processInput is the standard input of a process. Close also ends the process.
 type processInput struct {
 	io.WriteCloser
 	cmd *exec.Cmd
 }
 
-// Close waits for the process to end by itself, and then makes it end.
+// Close closes the input and waits until the process ends. It sends signals to a process that does not end in time.
 func (p processInput) Close() error {
-	_ = p.WriteCloser.Close() // it may have closed its side already
+	_ = p.WriteCloser.Close() // fails if the process has closed its end
 	ended := make(chan error, 1)
 	go func() { ended <- p.cmd.Wait() }()
 	for _, signal := range []os.Signal{syscall.SIGTERM, os.Kill} {
@@ -109,7 +110,7 @@ func (p processInput) Close() error {
 		case err := <-ended:
 			return err
 		case <-time.After(terminateWait):
-			_ = p.cmd.Process.Signal(signal) // it may have ended meanwhile
+			_ = p.cmd.Process.Signal(signal) // fails if the process has ended
 		}
 	}
 	select {

@@ -13,14 +13,14 @@ import (
 
 const (
 	maxName   = 64 // of a tool, on the bus and at the vendors of models
-	maxPrefix = 24 // what a server's name may take of it
-	hashed    = 8  // hexadecimal digits in the name of a tool whose own is too long
+	maxPrefix = 24 // of a server, part of maxName
+	hashed    = 8  // hexadecimal digits of a hash in the name of a tool whose own name is too long
 )
 
-// Prefixes gives each server the beginning of its tools' names: the server's name of letters, digits and hyphens, at
-// most 24, beginning with a letter. None has an underscore, so that no tool of one server can be called like one of
-// another: the first underscore of a name ends the prefix. Servers that would share a prefix are numbered in their
-// order; the same servers in the same order always get the same ones.
+// Prefixes returns the prefix of each server's tool names: the server's name reduced to letters, digits and hyphens,
+// at most 24 characters, beginning with a letter. A prefix has no underscore, so the first underscore of a tool name
+// ends the prefix, and tools of different servers cannot have the same name. Servers that would share a prefix are
+// numbered in order; the same servers in the same order always get the same prefixes.
 func Prefixes(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -33,10 +33,9 @@ func Prefixes(names []string) []string {
 	return out
 }
 
-// toolNames gives each tool of a server its name here, <prefix>_<name>, of A-Z a-z 0-9 _ and -, at most 64 characters.
-// None is that of one of the runner's own tools.
-// Where several would share one, those that had to be changed are numbered, in the order of their own names: the same
-// tools always get the same names.
+// toolNames returns the name on the bus of each tool of a server: <prefix>_<name>, of A-Z a-z 0-9 _ and -, at most 64
+// characters. No name is that of one of the runner's own tools. If several tools would have the same name, those whose
+// names had to be changed are numbered, in the order of the server's names: the same tools always get the same names.
 func toolNames(prefix string, tools []string) map[string]string {
 	sorted := slices.Clone(tools)
 	slices.SortFunc(sorted, func(a, b string) int {
@@ -62,7 +61,7 @@ func legalName(tool, prefix string) bool {
 	return legal(tool, '_') == tool && len(prefix)+1+len(tool) <= maxName
 }
 
-// legal replaces what may not be in a name, and underscores too if they are to be hyphens.
+// legal replaces characters that a name may not contain, and underscores unless by is one.
 func legal(name string, by rune) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -75,7 +74,7 @@ func legal(name string, by rune) string {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// number cuts a name to length, and if it is taken appends the first number from 2 on with which it is not.
+// number shortens a name to most bytes. If the name is taken, it appends the first number from 2 that makes it unique.
 func number(name string, most int, separator string, taken func(string) bool) string {
 	name = name[:min(len(name), most)]
 	for n, candidate := 2, name; ; n++ {

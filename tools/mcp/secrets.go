@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// minSecret is the length in bytes below which a value is not looked for: taking every "1" out of a text hides nothing.
+// minSecret is the least length in bytes of a value that is removed: to remove every "1" from a text would hide
+// nothing.
 const minSecret = 6
 
-// redactor takes secrets out of texts that are logged or reported.
+// redactor removes secrets from texts that are logged or reported.
 type redactor struct{ replace *strings.Replacer }
 
 func newRedactor(secrets []string) redactor {
@@ -28,7 +29,7 @@ func newRedactor(secrets []string) redactor {
 
 func (r redactor) text(s string) string { return r.replace.Replace(s) }
 
-// err returns an error that says the same without the secrets. What it wrapped is not kept: it would still say them.
+// err returns an error with the same text without the secrets. It does not wrap the original, which contains them.
 func (r redactor) err(err error) error {
 	if err == nil {
 		return nil

@@ -13,6 +13,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
+
+	"github.com/loopbus/loopbus/bus/bustest/atonce"
 )
 
 // serverEnv makes the test binary an MCP server over standard input and output; its value is a directory for the traces
@@ -35,6 +37,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	atonce.Tests(2 * atonce.Usual) // they wait for each other's time limits
 	goleak.VerifyTestMain(m)
 }
 

@@ -12,18 +12,18 @@ const (
 	maxLine   = 4 << 10 // bytes of a line of it that is logged
 )
 
-// stderr logs what a process says there, line by line and for debugging only, and keeps the end of it. It is safe for
+// stderr logs the standard error of a process line by line, at level debug, and keeps the end of it. It is safe for
 // concurrent use.
 type stderr struct {
 	log    *slog.Logger
 	secret redactor
 
 	mu   sync.Mutex
-	line []byte // the one that has not ended yet
+	line []byte // the start of the line that has not ended yet
 	kept []byte
 }
 
-// Write never fails: a process is not to be stopped by its log.
+// Write never fails, because its log must not stop a process.
 func (s *stderr) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *stderr) Write(p []byte) (int, error) {
 	}
 }
 
-// last is the end of what was said, for the end of an error text.
+// last returns the end of the output, to be appended to an error text.
 func (s *stderr) last() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	// maxMessage is how many bytes a message may have, unpacked.
+	// maxMessage is the largest size of a message in bytes, decompressed.
 	maxMessage = sdk.DefaultMaxEventSize
 
-	// maxValues is how many JSON values a message may have. A list of empty tools, which is three bytes for each, takes
-	// two hundred times that once it is decoded.
+	// maxValues is the largest number of JSON values in a message. An empty tool in a list has three bytes, and takes
+	// two hundred times that in memory once it is decoded.
 	maxValues = 1 << 18
 )
 
-// framing says where one message ends and the next one begins.
+// framing is how messages are separated.
 type framing int
 
 const (
-	framedWhole  framing = iota // all of it is one message
-	framedEvents                // server-sent events, each of which a blank line ends
-	framedValues                // JSON values, one after the other
+	framedWhole  framing = iota // the body is one message
+	framedEvents                // server-sent events, separated by blank lines
+	framedValues                // JSON values one after the other
 )
 
-// A counted body counts the bytes and the JSON values of each message that is read, and ends with an error where there
-// are too many. The bytes of what is no JSON, such as the comments of events, count too.
+// A counted body counts the bytes and the JSON values of each message, and returns an error if there are too many.
+// Bytes outside of JSON, such as comments in events, count too.
 type counted struct {
 	io.ReadCloser
 	framing framing
@@ -37,11 +37,11 @@ type counted struct {
 	depth   int
 	quoted  bool
 	escaped bool
-	blank   bool // nothing is in the line yet
+	blank   bool // the line is empty so far
 	err     error
 }
 
-// Read reads on.
+// Read implements [io.Reader].
 func (c *counted) Read(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
@@ -63,7 +63,7 @@ func (c *counted) Read(p []byte) (int, error) {
 func (c *counted) count(b byte) {
 	c.size++
 	switch {
-	case b == '\n' || b == '\r': // in no string of JSON
+	case b == '\n' || b == '\r': // never inside a JSON string
 		if c.framing == framedEvents && c.blank && b == '\n' {
 			c.begin()
 		}
@@ -89,5 +89,5 @@ func (c *counted) count(b byte) {
 	c.blank = false
 }
 
-// begin has the next byte begin a message.
+// begin resets the counts: the next byte begins a message.
 func (c *counted) begin() { c.size, c.n, c.depth = 0, 0, 0 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// words splits a command into words as a shell does, with quotes and backslashes but without any expansion. There is at
-// least one.
+// words splits a command into words as a shell does, with quotes and backslashes but without any expansion. It returns
+// an error if there is no word.
 func words(text string) ([]string, error) {
 	var list []string
 	var word strings.Builder

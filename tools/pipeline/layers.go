@@ -7,7 +7,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// in returns the tool of that name as the workers of a workspace announce it.
+// in returns the tool of a name as the workers of a workspace announce it.
 func in(announced []schemas.ToolDefinition, workspace, name string) *schemas.ToolDefinition {
 	for i, t := range announced {
 		if t.Workspace == workspace && t.Name == name {
@@ -17,8 +17,8 @@ func in(announced []schemas.ToolDefinition, workspace, name string) *schemas.Too
 	return nil
 }
 
-// base is what the workers of the session's workspace announce, but for the runner's own tools, which come later; and
-// nothing in a session that has the tools of its client only.
+// base adds what the workers of the session's workspace announce, except for the extension tools, which a later layer
+// adds. A session that has only the tools of its client gets nothing here.
 func base(p schemas.ToolPolicy, announced, _ []schemas.ToolDefinition) (tools []schemas.ToolDefinition,
 	_ []schemas.ToolRemoval) {
 	for _, t := range announced {
@@ -29,7 +29,8 @@ func base(p schemas.ToolPolicy, announced, _ []schemas.ToolDefinition) (tools []
 	return tools, nil
 }
 
-// sandbox has tools executed elsewhere. A tool that nobody serves there is left out: it is never executed outside.
+// sandbox redirects tools to another workspace. It removes a tool that no worker serves there, which is never
+// executed outside.
 func sandbox(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (left []schemas.ToolDefinition,
 	gone []schemas.ToolRemoval) {
 	if p.Sandbox == nil {
@@ -49,7 +50,7 @@ func sandbox(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (l
 	return left, gone
 }
 
-// extension brings the runner's own tools.
+// extension adds the runner's extension tools.
 func extension(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition,
 	[]schemas.ToolRemoval) {
 	tools = slices.Clone(tools)
@@ -61,9 +62,9 @@ func extension(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) 
 	return tools, nil
 }
 
-// channel brings the tools of the client that the session belongs to. Calls of them go to that client alone. It takes
-// the place of no tool that the session has already. Whoever sends a prompt names the client, so a workspace whose
-// workers do not say that they are one gives nothing: its tools are for the sessions that work there.
+// channel adds the tools of the client that the session is bound to. Calls of them go to that client alone. They
+// replace no tool that the session already has. The sender of a prompt names the client; so a workspace whose workers
+// do not announce themselves as a channel contributes nothing: its tools are for sessions that work there.
 func channel(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (_ []schemas.ToolDefinition,
 	gone []schemas.ToolRemoval) {
 	if p.Channel == "" || p.Channel == p.Workspace && !p.ChannelOnly {
@@ -86,7 +87,7 @@ func channel(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) (_
 	return tools, gone
 }
 
-// policy takes away what the session may not have, and brings the rest into the order it was chosen in.
+// policy removes what the session must not have, and sorts the rest into the chosen order.
 func policy(p schemas.ToolPolicy, _, tools []schemas.ToolDefinition) (left []schemas.ToolDefinition,
 	gone []schemas.ToolRemoval) {
 	for _, t := range tools {
@@ -119,9 +120,9 @@ func refused(p schemas.ToolPolicy, t schemas.ToolDefinition) string {
 	return ""
 }
 
-// bounded sees to it that every call can come to an end without its worker's help: what sets no time limit gets the
-// runner's. The rest of aborting is the driver's and the workers': a call that has not begun is answered "Operation
-// aborted", one that has is asked to stop.
+// bounded makes sure that every call ends without its worker's help: a tool without a time limit gets the runner's.
+// The driver and the workers do the rest of aborting: a call that has not started is answered with "Operation
+// aborted", a running one is cancelled.
 func bounded(p schemas.ToolPolicy, _, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition,
 	[]schemas.ToolRemoval) {
 	if p.TimeoutMs <= 0 {

@@ -1,5 +1,5 @@
-// Package pipeline puts together the tools of a session, in seven layers, once per run. Each layer is a function with a
-// name, and what it did is recorded with the tools, so that everybody can see why a session has a tool or lacks it
+// Package pipeline selects the tools of a session, in seven layers, once per run. Each layer is a named function.
+// What it did is recorded with the tools, so that everybody can see why a session has a tool or lacks it
 // (docs/tools.md).
 package pipeline
 
@@ -10,15 +10,16 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A Layer is one step. Apply returns the tools it leaves, in the order in which a model gets them, and why it
-// took others away. announced is everything that workers announce. It changes neither argument.
+// A Layer is one step. Apply returns the tools that remain, in the order in which a model receives them, and the
+// reason for each tool that it removed. announced is everything that workers announce. Apply modifies neither
+// argument.
 type Layer struct {
 	Name  string
 	Apply func(p schemas.ToolPolicy, announced, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition,
 		[]schemas.ToolRemoval)
 }
 
-// layers are the seven layers, in order.
+// layers returns the seven layers in order.
 func layers() []Layer {
 	return []Layer{
 		{"base", base}, {"sandbox", sandbox}, {"extension", extension}, {"channel", channel}, {"policy", policy},
@@ -26,8 +27,8 @@ func layers() []Layer {
 	}
 }
 
-// Build goes through all layers and returns the session's tools and what each layer did. It keeps nothing of its
-// arguments but what the tools share with announced.
+// Build applies all layers and returns the session's tools and what each layer did. It retains nothing of its
+// arguments except what the returned tools share with announced.
 func Build(p schemas.ToolPolicy, announced []schemas.ToolDefinition) ([]schemas.ToolDefinition, []schemas.ToolLayer) {
 	var tools []schemas.ToolDefinition
 	var report []schemas.ToolLayer

@@ -9,8 +9,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// normalised brings the schemas of parameters into the form that the model's vendor takes. What else
-// a vendor asks for is its provider's business, and does not change the schema that arguments are validated by.
+// normalised converts the schemas of parameters to the form that the model's vendor accepts. Other requirements of a
+// vendor are handled by its provider, without changing the schema that arguments are validated by.
 func normalised(p schemas.ToolPolicy, _, tools []schemas.ToolDefinition) ([]schemas.ToolDefinition,
 	[]schemas.ToolRemoval) {
 	var change func(json.RawMessage) json.RawMessage
@@ -39,13 +39,13 @@ func compact(raw json.RawMessage) []byte {
 	return b.Bytes()
 }
 
-// member is one member of a JSON object; its place is kept, since models read schemas from the top.
+// member is a member of a JSON object. Order is preserved, since models read schemas from the top.
 type member struct {
 	name  string
 	value json.RawMessage
 }
 
-// membersOf reads an object; ok is false for anything else.
+// membersOf decodes an object; ok is false for other values.
 func membersOf(raw json.RawMessage) (list []member, ok bool) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if first, err := dec.Token(); err != nil || first != json.Delim('{') {
@@ -82,7 +82,7 @@ func objectOf(list []member) json.RawMessage {
 	return b.Bytes()
 }
 
-// forOpenAI closes the object that the parameters are.
+// forOpenAI closes the parameters' object.
 func forOpenAI(raw json.RawMessage) json.RawMessage {
 	raw = compact(raw)
 	list, ok := membersOf(raw)
@@ -92,8 +92,8 @@ func forOpenAI(raw json.RawMessage) json.RawMessage {
 	return objectOf(append(list, member{"additionalProperties", json.RawMessage("false")}))
 }
 
-// forGemini takes away what Gemini refuses, on every level: $schema, and that an object is closed. What is under a name
-// of "properties" is a name and stays.
+// forGemini removes what Gemini refuses, on every level: $schema and additionalProperties. Names under "properties"
+// are names of parameters and stay.
 func forGemini(raw json.RawMessage) json.RawMessage { return stripped(compact(raw), false) }
 
 func stripped(raw json.RawMessage, names bool) json.RawMessage {

@@ -7,12 +7,12 @@ import (
 	"image/color"
 )
 
-// maxDecoded is the most memory that decoding and scaling one picture may take, in bytes. A photo of 48 megapixels
-// takes about 500 MiB, most of it while it is scaled.
+// maxDecoded limits the memory for decoding and scaling one picture, in bytes. A photo of 48 megapixels takes about
+// 500 MiB, most of it while it is scaled.
 const maxDecoded = 768 << 20
 
-// decodedBytes is at least the memory that the decoder of a format takes for a picture. A few hundred bytes of a file
-// can stand for as many pixels as its header says, so this is counted before anything is decoded.
+// decodedBytes returns an upper bound of the memory that the decoder of a format takes for a picture. A file of a few
+// hundred bytes can expand to as many pixels as its header says, so the bound is computed before decoding.
 func decodedBytes(data []byte, format string, config image.Config) int64 {
 	pixels := int64(config.Width) * int64(config.Height)
 	switch format {
@@ -21,14 +21,14 @@ func decodedBytes(data []byte, format string, config image.Config) int64 {
 	case "png":
 		return pixels * pngBytes(data, config.ColorModel)
 	case "gif":
-		return 2 * pixels // once more, to bring interlaced lines into order
+		return 2 * pixels // a second copy is needed to reorder interlaced lines
 	}
-	return 8 * pixels // WebP: a palette is replaced in a copy
+	return 8 * pixels // WebP: the palette is expanded in a copy
 }
 
-// pngBytes is the memory for a pixel of a PNG.
+// pngBytes returns the memory for one pixel of a PNG.
 func pngBytes(data []byte, model color.Model) int64 {
-	const interlace = 28 // in the header, which comes first
+	const interlace = 28 // offset in the file: the header is the first chunk
 	transparent := bytes.Contains(data, []byte("tRNS"))
 	each := int64(4)
 	if _, ok := model.(color.Palette); ok || model == color.GrayModel && !transparent {
@@ -39,18 +39,18 @@ func pngBytes(data []byte, model color.Model) int64 {
 		each = 8
 	}
 	if len(data) > interlace && data[interlace] != 0 {
-		return 2 * each // each pass is a picture of its own
+		return 2 * each // each pass is decoded to a separate picture
 	}
 	return each
 }
 
-// jpegBytes is the memory for a JPEG: for each sample of a component a byte and, if the picture is progressive, its
-// coefficient of four bytes; then a copy in another color model, if there is one.
+// jpegBytes returns the memory for a JPEG: for each sample of a component one byte and, if the picture is progressive,
+// a coefficient of four bytes; and a copy in another color model if the decoder makes one.
 func jpegBytes(data []byte, width, height int64) int64 {
 	const jfifOrNot, black = 3, 4
 	frame, progressive := jpegFrame(data)
 	if len(frame) < 9 || len(frame) < 6+3*int(frame[5]) || frame[7]>>4 == 0 || frame[7]&15 == 0 {
-		return 24 * width * height // the most that there is
+		return 24 * width * height // the largest possible value
 	}
 	count := frame[5]
 	h, v := int64(frame[7]>>4), int64(frame[7]&15)
@@ -71,8 +71,8 @@ func jpegBytes(data []byte, width, height int64) int64 {
 	return total
 }
 
-// jpegFrame finds the header of a JPEG's picture, without its length. It is nil where the decoder may see another one:
-// it skips what does not belong between segments.
+// jpegFrame returns the frame header of a JPEG without its length. It returns nil if the decoder might use a different
+// header: the decoder skips stray bytes between segments.
 func jpegFrame(data []byte) (header []byte, progressive bool) {
 	const firstFrame, progressiveFrame, startOfImage, startOfScan = 0xC0, 0xC2, 0xD8, 0xDA
 	for rest := data[min(2, len(data)):]; len(rest) >= 4 && rest[0] == 0xFF && rest[1] >= firstFrame; {
@@ -88,9 +88,9 @@ func jpegFrame(data []byte) (header []byte, progressive bool) {
 	return nil, false
 }
 
-// scaledBytes is the memory that scaling to a size takes: columns are brought to their width first, as four numbers
-// for each pixel, and every row and column has its share of about four of the others. Then there is the result, as it
-// lies, upright and encoded.
+// scaledBytes returns the memory that scaling to a size takes. The width is scaled first, to four numbers for each
+// pixel, and each row and column has weights for about four others. The result exists three times: as decoded, upright
+// and encoded.
 func scaledBytes(from image.Config, lies orientation, width, height int) int64 {
 	const number, share = 8, 16
 	if lies.sideways() {

@@ -14,7 +14,7 @@ import (
 	_ "golang.org/x/image/webp"
 )
 
-// A picture is an encoded image as it is shown to the model.
+// A picture is an encoded image for the model.
 type picture struct {
 	data                          []byte
 	mime                          string
@@ -22,8 +22,9 @@ type picture struct {
 	originalWidth, originalHeight int
 }
 
-// fit returns the image as it is if it is small enough, else scaled down, first to the largest side and then step by
-// step until its base64 text is shorter than maxBase64. ok is false if it cannot be decoded or made small enough.
+// fit returns the image unchanged if it is small enough. Otherwise it scales it down, first to maxSide and then step by
+// step until its base64 text is shorter than maxBase64. ok is false if the image cannot be decoded or made small
+// enough.
 func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic picture, ok bool) {
 	config, format, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil || config.Width < 1 || config.Height < 1 || config.Width > maxPixels/config.Height {
@@ -70,7 +71,8 @@ func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic pict
 	return picture{}, false
 }
 
-// interruptible is data that ends with its context: a few bytes of it can keep a decoder busy with many pixels.
+// interruptible reads data, and returns an error once its context has ended: a few bytes of data can keep a decoder
+// busy with many pixels.
 type interruptible struct {
 	ctx  context.Context
 	data *bytes.Reader
@@ -83,13 +85,13 @@ func (i interruptible) Read(p []byte) (int, error) {
 	return i.data.Read(p)
 }
 
-// isAnimatedWebP reports whether data is what models may be able to see but package webp cannot decode.
+// isAnimatedWebP reports whether data is an animated WebP, which models may accept but package webp cannot decode.
 func isAnimatedWebP(data []byte) bool {
 	const flags, animation = 20, 0x02
 	return len(data) > flags && string(data[8:16]) == "WEBPVP8X" && data[flags]&animation != 0
 }
 
-// within brings the width to the largest side and then the height, keeping the proportions.
+// within limits the width to the largest side, and then the height, and keeps the proportions.
 func within(width, height int) (w, h int) {
 	if width > maxSide {
 		width, height = maxSide, proportion(height, maxSide, width)
@@ -104,7 +106,7 @@ func proportion(n, numerator, denominator int) int {
 	return max(1, int(math.Floor(float64(n)*float64(numerator)/float64(denominator)+0.5)))
 }
 
-// scale brings a picture to a size, and upright: what is encoded anew has nothing that says how it lies.
+// scale scales a picture and turns it upright: the new encoding has no EXIF orientation.
 func scale(src image.Image, lies orientation, width, height int) image.Image {
 	if lies.sideways() {
 		width, height = height, width
@@ -114,7 +116,7 @@ func scale(src image.Image, lies orientation, width, height int) image.Image {
 	return lies.turn(dst)
 }
 
-// encode tries the lossless encoding first and then worse and worse ones. It returns nil if all are too long.
+// encode tries the lossless encoding first, and then lower and lower qualities. It returns nil if all are too long.
 func encode(img image.Image, maxBase64 int) (data []byte, mime string) {
 	var b bytes.Buffer
 	if png.Encode(&b, img) == nil && base64.StdEncoding.EncodedLen(b.Len()) < maxBase64 {

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxSide is the most pixels in width and height before an image is scaled.
+	// maxSide is the largest width and height in pixels of an image that is not scaled down.
 	maxSide = 2000
-	// maxFile and maxPixels, and maxDecoded, keep a hostile file from eating the worker's memory.
+	// maxFile, maxPixels and maxDecoded limit the memory that a hostile file can take.
 	maxFile   = 64 << 20
 	maxPixels = 100_000_000
 

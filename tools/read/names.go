@@ -9,8 +9,8 @@ import (
 
 var beforeNoon = regexp.MustCompile(`(?i) (AM|PM)\.`)
 
-// variants are the names under which a file may exist that was asked for as path, in the order they are tried. macOS
-// writes a narrow no-break space before AM and PM in the names of screenshots, decomposes accents, and uses typographic
+// variants returns the names that a file requested as path may have, in the order in which they are tried. macOS writes
+// a narrow no-break space before AM and PM in the names of screenshots, decomposes accents, and uses typographic
 // apostrophes; models write none of these.
 func variants(path string) []string {
 	decomposed := norm.NFD.String(path)

@@ -6,13 +6,13 @@ import (
 	"image"
 )
 
-// An orientation says how a picture lies, as EXIF numbers it: 1 is upright, 2 to 4 are mirrored or upside down, 5 to 8
-// lie on a side as well.
+// An orientation is an EXIF orientation: 1 is upright, 2 to 4 are mirrored or upside down, 5 to 8 are also turned by a
+// right angle.
 type orientation int
 
 const upright orientation = 1
 
-// sideways reports whether width and height are those of the picture turned by a right angle.
+// sideways reports whether the picture is turned by a right angle, so that width and height are exchanged.
 func (o orientation) sideways() bool { return o >= 5 && o <= 8 }
 
 // turn returns the picture upright.
@@ -33,7 +33,7 @@ func (o orientation) turn(src *image.NRGBA) *image.NRGBA {
 	return dst
 }
 
-// source is where the pixel of the upright picture, w wide and h high, is in the one that lies.
+// source returns the position in the stored picture of a pixel of the upright picture, which is w wide and h high.
 func (o orientation) source(x, y, w, h int) (int, int) {
 	switch o {
 	case 2:
@@ -54,7 +54,7 @@ func (o orientation) source(x, y, w, h int) (int, int) {
 	return x, y
 }
 
-// jpegOrientation reads the orientation of a JPEG file from its EXIF data; upright if it has none that can be read.
+// jpegOrientation returns the orientation in the EXIF data of a JPEG file, upright if there is none or it is invalid.
 func jpegOrientation(data []byte) orientation {
 	const app1, startOfScan = 0xE1, 0xDA
 	for rest := data[min(2, len(data)):]; len(rest) >= 4 && rest[0] == 0xFF && rest[1] != startOfScan; {
@@ -70,7 +70,7 @@ func jpegOrientation(data []byte) orientation {
 	return upright
 }
 
-// tiffOrientation looks for the orientation among the first directory's entries.
+// tiffOrientation returns the orientation in the entries of the first directory.
 func tiffOrientation(tiff []byte) orientation {
 	const header, entrySize, tagOrientation, typeShort = 8, 12, 0x0112, 3
 	if len(tiff) < header {

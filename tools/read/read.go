@@ -33,15 +33,16 @@ const description = "Read the contents of a file. Supports text files and images
 	"as attachments. The output of text files is truncated to 2000 lines or 50KB (whichever is hit first). Use " +
 	"offset/limit for large files; to get a whole file, continue with offset until complete."
 
-// DefaultMaxImageBytes is the most base64 text an image may have unless it is scaled: 4.5 MiB, what model APIs take.
+// DefaultMaxImageBytes is the largest base64 size of an image that is not scaled down: 4.5 MiB, which model APIs
+// accept.
 const DefaultMaxImageBytes = 9 << 19
 
 // Options configures [New].
 type Options struct {
-	// Workspace is where files may be read. The caller keeps it open as long as the tool is used.
+	// Workspace has the files that may be read. The caller must keep it open while the tool is in use.
 	Workspace *workspace.Workspace
-	// MaxImageBytes is the most base64 text an image may have before it is scaled down, default
-	// [DefaultMaxImageBytes]. Workers set less where a message of the bus cannot hold that.
+	// MaxImageBytes is the largest base64 size of an image that is not scaled down, default [DefaultMaxImageBytes].
+	// Workers set less if a message of the bus cannot hold that much.
 	MaxImageBytes int
 }
 
@@ -66,7 +67,7 @@ func New(o Options) tools.Tool {
 
 type reader struct {
 	Options
-	picture chan struct{} // has room for one: a picture that is decoded takes some hundred megabytes
+	picture chan struct{} // has room for one token: decoding a picture takes some hundred megabytes
 }
 
 func (r reader) execute(ctx context.Context, _ tools.Call, args arguments) (schemas.ToolResult, error) {
@@ -88,8 +89,8 @@ func (r reader) execute(ctx context.Context, _ tools.Call, args arguments) (sche
 	return r.text(ctx, file, args)
 }
 
-// open opens the first of the names that exist. Other than regular files and directories are refused: reading a pipe
-// or a terminal may never end.
+// open opens the first of the names that exists. It refuses everything but regular files and directories: reading a
+// pipe or a terminal may never end.
 func (r reader) open(ctx context.Context, path string) (*os.File, error) {
 	full := r.Workspace.Resolve(path)
 	if strings.IndexByte(full, 0) >= 0 {
@@ -117,7 +118,7 @@ func (r reader) open(ctx context.Context, path string) (*os.File, error) {
 	return file, nil
 }
 
-// selection is which lines are asked for: those from the index start, 0 is the first, up to but not including end.
+// selection is the range of requested lines: from index start, where 0 is the first line, up to but excluding end.
 type selection struct{ start, end int64 }
 
 func (a arguments) selection() selection {
@@ -131,7 +132,7 @@ func (a arguments) selection() selection {
 	return s
 }
 
-// toLine cuts a number off to a line number; no file has more lines than the largest it returns.
+// toLine truncates a number to a line number. The largest result is beyond the last line of any file.
 func toLine(n float64) int64 {
 	switch {
 	case n >= 1<<62:

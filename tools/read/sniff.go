@@ -8,14 +8,15 @@ import (
 	"os"
 )
 
-// sniffBytes is how much of a file decides what it is.
+// sniffBytes is how many bytes of a file are read to detect its type.
 const sniffBytes = 4100
 
 const mimeJPEG = "image/jpeg"
 
 var pngSignature = []byte("\x89PNG\r\n\x1a\n")
 
-// sniff returns the MIME type of an image that models can see, by its content, or "". The file is back at its start.
+// sniff detects by content whether a file is an image that models accept. It returns the MIME type or "", and seeks
+// back to the start of the file.
 func sniff(file *os.File) (string, error) {
 	head := make([]byte, sniffBytes)
 	n, err := io.ReadFull(file, head)
@@ -39,7 +40,7 @@ func imageType(head []byte) string {
 	return ""
 }
 
-// isStillPNG looks for the chunk that makes a PNG an animation, which must come before the picture's data.
+// isStillPNG reports whether a PNG is not an animation: whether no acTL chunk precedes the image data.
 func isStillPNG(chunks []byte) bool {
 	for seen := false; ; seen = true {
 		if len(chunks) < 8 {

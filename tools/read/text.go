@@ -20,8 +20,8 @@ type details struct {
 	Truncation truncate.Result `json:"truncation"`
 }
 
-// text reads the lines asked for. The file is read once to its end, since the hints name its number of lines, but only
-// what may be shown is kept.
+// text returns the requested lines. It reads the file once to its end, because the hints contain the number of lines,
+// but keeps only the part that may be shown.
 func (r reader) text(ctx context.Context, file *os.File, args arguments) (schemas.ToolResult, error) {
 	want := args.selection()
 	lines := lineReader{want: want, head: truncate.NewHead(truncate.MaxLines, truncate.MaxBytes)}
@@ -43,7 +43,8 @@ func (r reader) text(ctx context.Context, file *os.File, args arguments) (schema
 	return result, err
 }
 
-// hint tells how to read on, "" at the end of the file. The empty text after a final line break is not worth reading.
+// hint returns the notice of how to continue reading, "" at the end of the file. The empty text after a final line
+// break does not count.
 func hint(cut truncate.Result, want selection, total int64, finalLF bool, path string) string {
 	first := want.start + 1
 	last := want.start + cut.OutputLines
@@ -65,13 +66,13 @@ func hint(cut truncate.Result, want selection, total int64, finalLF bool, path s
 	return ""
 }
 
-// A lineReader counts the lines of a stream and keeps the start of those wanted, decoded.
+// A lineReader counts the lines of a stream and keeps the start of the requested ones, decoded.
 type lineReader struct {
 	want    selection
 	head    *truncate.Head
 	decoder utf8text.Decoder
 	index   int64 // of the line being read
-	finalLF bool  // the last byte so far
+	finalLF bool  // the last byte so far is LF
 	decoded []byte
 }
 
@@ -107,7 +108,7 @@ func (l *lineReader) feed(p []byte) {
 			l.keep(p, false)
 			return
 		}
-		// The break belongs to the text only if the line after it does.
+		// The line break belongs to the text only if the next line does.
 		if l.index+1 < l.want.end {
 			l.keep(p[:i+1], false)
 		} else {

@@ -14,18 +14,17 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// contextNames are the names of a directory's context file; the first that exists is it.
+// contextNames are the possible names of a directory's context file; the first that exists is used.
 var contextNames = []string{"AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD"}
 
-// roots are the folders that skills and templates are looked for in.
+// roots are the folders that are searched for skills and templates.
 var roots = []string{".agents", ".pi"}
 
-// maxOmitted bounds the list of what was left out.
+// maxOmitted limits the list of omitted files.
 const maxOmitted = schemas.MaxResources
 
-// Discover looks through a directory. Which directory it is, whose, and since when, is the caller's to add. files
-// should not lead out of the directory, as those of an [os.Root] do not. An error is the context's cause: what cannot
-// be read is listed as omitted.
+// Discover searches a directory. The caller adds its path, worker and time. files must not lead out of the directory,
+// as those of an [os.Root] do not. The error is the context's cause; files that cannot be read are listed as omitted.
 func Discover(ctx context.Context, files fs.FS) (schemas.Resources, error) {
 	f := finder{files: files}
 	f.context()
@@ -64,7 +63,7 @@ func (f *finder) omit(path string, why error) {
 	}
 }
 
-// reason is an error as it may be announced, without the path, which is a member of its own.
+// reason returns an error in the form that is announced: without the path, which is a separate member.
 func reason(err error) string {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		err = p.Err
@@ -73,7 +72,7 @@ func reason(err error) string {
 	return text[:min(len(text), 200)]
 }
 
-// read reads a file whole.
+// read reads a whole file.
 func (f *finder) read(path string) (r schemas.Resource, err error) {
 	info, err := fs.Stat(f.files, path)
 	switch {
@@ -108,7 +107,7 @@ func (f *finder) read(path string) (r schemas.Resource, err error) {
 	return schemas.Resource{Path: path, SHA256: hex.EncodeToString(sum[:]), Text: string(data)}, nil
 }
 
-// announced is how long a text is in an announcement.
+// announced returns the length of a text in an announcement.
 func announced(text []byte) (int, error) {
 	data, err := schemas.Marshal(string(text))
 	return len(data), err

@@ -7,17 +7,18 @@ import (
 	"github.com/loopbus/loopbus/tools/flatyaml"
 )
 
-// maxFrontMatter bounds what is read as YAML.
+// maxFrontMatter is the largest front matter that is parsed as YAML, in bytes.
 const maxFrontMatter = 8 << 10
 
-// frontMatter is what a file says of itself between two lines of ---.
+// frontMatter is the metadata of a file between two lines of ---.
 type frontMatter struct {
 	Name        string `yaml:"name"`
 	Description string `yaml:"description"`
 	Manual      bool   `yaml:"disable-model-invocation"`
 }
 
-// split parses the front matter of a text, and returns the text behind it. A text without one is all text.
+// split parses the front matter of a text, and returns it with the text that follows. A text without front matter is
+// returned unchanged.
 func split(text string) (m frontMatter, rest string, err error) {
 	text = strings.ReplaceAll(strings.TrimPrefix(text, "\uFEFF"), "\r\n", "\n")
 	head, ok := strings.CutPrefix(text, "---\n")

@@ -19,10 +19,10 @@ const (
 	maxVisited     = 10000 // entries of a folder of skills
 )
 
-// skillName is how skills are named.
+// skillName matches valid names of skills.
 var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// skills takes the skills below a folder.
+// skills adds the skills below a folder.
 func (f *finder) skills(ctx context.Context, dir string) {
 	visited := 0
 	err := walk.Run(ctx, walk.Options{FS: f.files, Start: dir, Visit: func(rel string, e fs.DirEntry) error {
@@ -42,7 +42,7 @@ func (f *finder) skills(ctx context.Context, dir string) {
 	}
 }
 
-// insideSkill reports whether a folder below dir is one of a skill: what lies there are the skill's own files.
+// insideSkill reports whether a folder below dir is inside of a skill: its files belong to that skill.
 func (f *finder) insideSkill(dir, rel string) bool {
 	for ; ; rel = path.Dir(rel) {
 		if _, err := fs.Stat(f.files, path.Join(dir, rel, skillFile)); err == nil || rel == "." {

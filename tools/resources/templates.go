@@ -14,7 +14,7 @@ import (
 // maxSummary is how much of a template's first line describes it.
 const maxSummary = 60
 
-// templates takes the prompt templates of a folder.
+// templates adds the prompt templates of a folder.
 func (f *finder) templates(dir string) {
 	entries, err := fs.ReadDir(f.files, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +56,7 @@ func (f *finder) template(file, name string) error {
 	return nil
 }
 
-// summary is the description of a template, or else its first line, as far as a list has room for it.
+// summary returns the description of a template, otherwise its first line, shortened for a list.
 func summary(description, text string) string {
 	if description != "" {
 		return cut(description, maxDescription)

@@ -14,25 +14,25 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// blocking is a tool whose calls last until go on is closed.
-func blocking(t *testing.T) (tool tools.Tool, goOn chan struct{}) {
+// blocking returns a tool whose calls run until release is closed.
+func blocking(t *testing.T) (tool tools.Tool, release chan struct{}) {
 	t.Helper()
-	goOn = make(chan struct{})
+	release = make(chan struct{})
 	return tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{Name: "block", Parameters: []byte(`{"type":"object"}`)},
 		Execute: func(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
 			call.Update(schemas.TextResult("at work"))
 			select {
-			case <-goOn:
+			case <-release:
 			case <-ctx.Done():
 			}
 			return schemas.TextResult("done"), nil
 		},
-	}, goOn
+	}, release
 }
 
-// A consumer of an older deployment gets the ack wait of the worker that starts, and nothing else of it changes.
-func TestAConsumerIsUpgraded(t *testing.T) {
+// A worker that starts updates the ack wait of an existing consumer, and changes nothing else of it.
+func TestExistingConsumerGetsAckWaitOfWorker(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
@@ -40,13 +40,13 @@ func TestAConsumerIsUpgraded(t *testing.T) {
 		want    time.Duration
 	}{
 		{"by default", 0, worker.DefaultAckWait},
-		{"to what is asked for", 2 * time.Second, 2 * time.Second},
+		{"as configured", 2 * time.Second, 2 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			old := worker.Consumer(r.conn.Subjects(), "block", 30*time.Second)
-			old.Description, old.MaxAckPending = "made by somebody else", 7
+			old.Description, old.MaxAckPending = "created by another program", 7
 			made, err := r.js.CreateConsumer(t.Context(), schemas.StreamTools, old)
 			if err != nil {
 				t.Fatal(err)
@@ -71,12 +71,12 @@ func TestAConsumerIsUpgraded(t *testing.T) {
 	}
 }
 
-// Heartbeats come every second even where the consumer waits longer: another worker may shorten its ack wait at any
-// time, and the call of this one must not be taken for lost then.
+// A worker sends a heartbeat every second even if the ack wait is long: another worker may shorten the ack wait at any
+// time, and the running call must not count as lost then.
 func TestHeartbeatsDoNotDependOnALongAckWait(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	tool, goOn := blocking(t)
+	tool, release := blocking(t)
 	acks := r.subscribe("$JS.ACK.AGENT_TOOL.block.>")
 	w, err := worker.New(worker.Options{ID: "w1", NC: r.client, Tools: []tools.Tool{tool}, AckWait: 5 * time.Minute})
 	if err != nil {
@@ -86,22 +86,22 @@ func TestHeartbeatsDoNotDependOnALongAckWait(t *testing.T) {
 	r.announced("block")
 	r.call("block", `{}`)
 	if ack := bustest.Within(t, acks); string(ack.Data) != "+WPI" {
-		t.Errorf("%q has come before a heartbeat", ack.Data)
+		t.Errorf("got %q before a heartbeat", ack.Data)
 	}
-	// Another worker starts that wants to notice losses early: now its ack wait passes, and the call is not given away.
+	// Another worker sets a short ack wait. Longer than that passes, and the call is not redelivered.
 	short := worker.Consumer(r.conn.Subjects(), "block", 2*time.Second)
 	if _, err := r.js.UpdateConsumer(t.Context(), schemas.StreamTools, short); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
 		if ack := bustest.Within(t, acks); string(ack.Data) != "+WPI" {
-			t.Errorf("%q has come, want a heartbeat", ack.Data)
+			t.Errorf("got %q, want a heartbeat", ack.Data)
 		}
 	}
 	if again := r.pending(t, "block").NumRedelivered; again != 0 {
-		t.Errorf("%d calls were given away", again)
+		t.Errorf("%d calls were redelivered", again)
 	}
-	close(goOn)
+	close(release)
 	r.wantResult("done", false)
 	r.empty()
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
-// announcement is a tool's entry in the bucket.
+// announcement is a tool's entry in the bucket agent_tools.
 type announcement struct {
 	key   string
 	value []byte
@@ -39,9 +39,9 @@ func (w *Worker) makeAnnouncements() ([]announcement, error) {
 	return list, nil
 }
 
-// announce writes the announcements and renews them until ctx ends. Only the first time is a failure final, and not
-// where the bucket has no room, which it may get. What there is for prompts comes first: a runner that sees the tools
-// may begin a run.
+// announce writes the announcements and renews them until ctx ends. It returns an error only if the first attempt
+// fails; if the bucket is full it retries even then, because others may make room. The resources for prompts are
+// announced before the tools: a runner may start a run as soon as it sees the tools.
 func (w *Worker) announce(ctx context.Context) error {
 	resources := w.newResources()
 	announced := false
@@ -57,7 +57,7 @@ func (w *Worker) announce(ctx context.Context) error {
 			if w.opts.Announced != nil {
 				w.opts.Announced()
 			}
-		case err != nil && !announced && !natsio.HasCode(err, codeStoreFailed):
+		case err != nil && !announced && !natsio.NoRoom(err):
 			return fmt.Errorf("worker %s: announce tools: %w", w.opts.ID, err)
 		case err != nil:
 			w.opts.Logger.Warn("tools not announced, trying again", "worker", w.opts.ID, "bucket", schemas.BucketTools,
@@ -70,13 +70,10 @@ func (w *Worker) announce(ctx context.Context) error {
 	}
 }
 
-// announceRetry is the time until a failed announcement is tried again.
+// announceRetry is the delay before a failed announcement is retried.
 const announceRetry = time.Second
 
-// codeStoreFailed is how a stream refuses what its limits leave no room for.
-const codeStoreFailed jetstream.ErrorCode = 10077
-
-// announceOnce publishes by hand: the Put of the key-value API would take the time to live away.
+// announceOnce publishes to the subjects of the bucket, because Put of the key-value API cannot set a time to live.
 func (w *Worker) announceOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
@@ -89,8 +86,8 @@ func (w *Worker) announceOnce(ctx context.Context) error {
 	return nil
 }
 
-// withdraw deletes the announcements, by hand as well: opening the bucket would take a permission more. What it cannot
-// delete ends by itself.
+// withdraw deletes the announcements. It publishes the delete markers itself, because opening the bucket would need one
+// more permission. An announcement that cannot be deleted expires after AnnounceTTL.
 func (w *Worker) withdraw() {
 	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
 	defer cancel()

@@ -7,32 +7,32 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/bus/pubsub"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 const (
-	// subjectKey is the metadata that tells the answerer where an answer goes; replyKey is there instead if it goes to a
-	// caller that is no session. They are not sent.
+	// subjectKey is the metadata key of the subject to which the answerer publishes an answer; replyKey replaces it if
+	// the caller is not a session. The answerer removes both before it publishes.
 	subjectKey = "subject"
 	replyKey   = "reply"
 
-	headerRoom      = 4 << 10 // of a message's largest size, for its headers
 	publishTimeout  = 5 * time.Second
 	firstRetryDelay = 50 * time.Millisecond
 	lastRetryDelay  = 5 * time.Second
 )
 
-// answer makes the message that answers a call.
+// answer returns the message that answers a call. took is how long the call was executed.
 func (h toolHandler) answer(call *message.Message, req schemas.ToolRequest, result schemas.ToolResult, isError bool,
 	took time.Duration,
 ) ([]*message.Message, error) {
-	payload, err := fit(req.Answer(h.opts.ID, result, isError, took), h.room())
+	payload, err := fit(req.Answer(h.opts.ID, result, isError, took), h.maxAnswerBytes())
 	if err == nil {
-		if _, _, refused := schemas.ParseCommand(schemas.CommandToolResult, payload); refused != nil {
-			// The session would refuse it, and wait for another one for ever.
-			text := "The result of this call cannot be passed on: " + refused.Error()
-			payload, err = fit(req.Answer(h.opts.ID, schemas.ErrorResult(text), true, took), h.room())
+		if _, _, rejected := schemas.ParseCommand(schemas.CommandToolResult, payload); rejected != nil {
+			// The session would reject this answer and wait for ever.
+			text := "The result of this call cannot be passed on: " + rejected.Error()
+			payload, err = fit(req.Answer(h.opts.ID, schemas.ErrorResult(text), true, took), h.maxAnswerBytes())
 		}
 	}
 	if err != nil {
@@ -50,23 +50,23 @@ func (h toolHandler) answer(call *message.Message, req schemas.ToolRequest, resu
 	return []*message.Message{answer}, nil
 }
 
-// room is the most bytes an answer of the tool may have.
-func (h toolHandler) room() int {
-	room := min(h.opts.MaxResultBytes, int(h.opts.NC.MaxPayload())-headerRoom)
+// maxAnswerBytes returns the maximum size of an answer of the tool.
+func (h toolHandler) maxAnswerBytes() int {
+	limit := min(h.opts.MaxResultBytes, int(h.opts.NC.MaxPayload())-natsio.HeaderRoom)
 	if own := h.tool.MaxResultBytes; own > 0 {
-		room = int(min(int64(room), own))
+		limit = int(min(int64(limit), own))
 	}
-	return room
+	return limit
 }
 
-// answerer is the Watermill publisher of answers. It knows where each goes, so the router's topic does not matter.
+// answerer is the Watermill publisher of answers. The metadata of an answer has its subject, so the topic is not used.
 type answerer struct {
 	*Worker
 	publisher *pubsub.Publisher
 }
 
-// Publish returns when the answers are stored, however long that takes, or when the worker cannot wait any longer.
-// Stored twice within the stream's duplicate window, an answer is there once.
+// Publish stores the answers. It retries until they are stored; it returns an error if the worker has to stop before
+// that, or if the connection is closed. Within its duplicate window the stream stores a repeated answer once.
 func (a answerer) Publish(_ string, answers ...*message.Message) error {
 	for _, answer := range answers {
 		if err := a.store(answer); err != nil {
@@ -82,7 +82,8 @@ func (a answerer) Close() error { return nil }
 func (a answerer) store(answer *message.Message) error {
 	subject, to := answer.Metadata[subjectKey], answer.Metadata[replyKey]
 	maps.DeleteFunc(answer.Metadata, func(key, value string) bool {
-		return key == subjectKey || key == replyKey || value == "" // the last is a correlation that there is none of
+		return key == subjectKey || key == replyKey ||
+			value == "" // Watermill sets an empty correlation id if a message has none
 	})
 	if to != "" {
 		return a.reply(answer, to)
@@ -92,6 +93,9 @@ func (a answerer) store(answer *message.Message) error {
 		err := a.publisher.Publish(subject, answer)
 		if err == nil {
 			return nil
+		}
+		if a.opts.NC.IsClosed() { // it never reconnects
+			return fmt.Errorf("worker: store result %s: %w", answer.UUID, err)
 		}
 		a.opts.Logger.Warn("result not stored, trying again", "subject", subject, "msgid", answer.UUID, "err", err)
 		select {

@@ -11,17 +11,18 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// maxNonce is the longest nonce, a subject token.
+// maxNonce is the maximum length of a nonce, as of a subject token.
 const maxNonce = 64
 
-// maxCancelled is how many cancellations are remembered for calls that have not begun here: the oldest go first.
+// maxCancelled is how many cancellations [cancels] remembers for calls that this worker starts later. It forgets the
+// oldest first.
 const maxCancelled = 4096
 
-// cancels connects what is published at agent.cancel.<session>.<call> with the calls at work.
+// cancels cancels running calls when a message is published at agent.cancel.<session>.<call>.
 type cancels struct {
 	mu        sync.Mutex
-	running   map[string]map[*context.CancelCauseFunc]string // nonces, by session and call
-	cancelled recent[struct{}]                               // of these calls, with the nonce where it was named
+	running   map[string]map[*context.CancelCauseFunc]string // nonces of running calls, by <session>.<call>
+	cancelled recent[struct{}]                               // keys: <session>.<call>/<nonce>, the nonce may be empty
 }
 
 func newCancels() *cancels {
@@ -31,13 +32,13 @@ func newCancels() *cancels {
 	}
 }
 
-// listen begins to take cancellations and returns what ends it. No cancellation published after listen has returned
-// is missed.
+// listen subscribes to cancellations until stop is called. It receives every cancellation that is published after
+// listen has returned.
 func (c *cancels) listen(nc *nats.Conn, subjects schemas.Subjects) (stop func(), err error) {
 	prefix := strings.TrimSuffix(subjects.Cancel("*", "*"), "*.*")
 	sub, err := nc.Subscribe(prefix+"*.*", func(m *nats.Msg) {
 		if len(m.Header) > 0 {
-			return // nobody gives a cancellation one: it is a status that a server was made to send here
+			return // a cancellation has no header: a client had a NATS server send a status message to this subject
 		}
 		c.cancel(strings.TrimPrefix(m.Subject, prefix), string(m.Data))
 	})
@@ -52,23 +53,24 @@ func (c *cancels) listen(nc *nats.Conn, subjects schemas.Subjects) (stop func(),
 	return stop, nil
 }
 
-// cancel stops the call with this nonce, now or when it begins; without one, whatever call has the key. A key that
-// belongs to no call takes up room for a while.
+// cancel cancels the call with this key and nonce, now or when it starts. An empty nonce matches every call with the
+// key. A key of no call is remembered, too, until newer cancellations replace it.
 func (c *cancels) cancel(key, nonce string) {
 	if len(nonce) > maxNonce {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for kill, of := range c.running[key] {
-		if nonce == "" || nonce == of {
+	for kill, callNonce := range c.running[key] {
+		if nonce == "" || nonce == callNonce {
 			(*kill)(tools.ErrAborted)
 		}
 	}
 	c.cancelled.add(key+"/"+nonce, struct{}{})
 }
 
-// begin has kill called when the call is cancelled, at once if it has been already. The function it returns ends that.
+// begin registers a call: a cancellation calls kill from now on, until end is called. If the call was cancelled before,
+// begin calls kill at once.
 func (c *cancels) begin(req schemas.ToolRequest, kill context.CancelCauseFunc) (end func()) {
 	key := req.Session + "." + string(req.Call)
 	c.mu.Lock()

@@ -10,9 +10,9 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// Whoever may ask a server anything can have it answer where calls are cancelled. An answer without a payload is a
-// status, and cancels no call of any session.
-func TestAStatusOfAServerCancelsNothing(t *testing.T) {
+// A client can send a request to a NATS server with a cancellation subject as its reply subject. The reply may be a
+// status message without a payload, which looks like a cancellation: it must not cancel a call.
+func TestServerStatusIsNoCancellation(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	tool, begun, pass := gate()
@@ -21,13 +21,13 @@ func TestAStatusOfAServerCancelsNothing(t *testing.T) {
 	bustest.Within(t, begun)
 	subject := "agent.cancel.s1." + r.lastCall()
 	seen := r.subscribe("agent.cancel.>")
-	for _, asked := range []string{"$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.none", "$JS.API.STREAM.INFO.NONE"} {
-		if err := r.client.PublishMsg(&nats.Msg{Subject: asked, Reply: subject}); err != nil {
+	for _, request := range []string{"$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.none", "$JS.API.STREAM.INFO.NONE"} {
+		if err := r.client.PublishMsg(&nats.Msg{Subject: request, Reply: subject}); err != nil {
 			t.Fatal(err)
 		}
 		bustest.Within(t, seen)
 	}
-	// What comes on the connection of the worker behind them is handled behind them.
+	// One connection delivers in order: the worker receives this message after the two replies.
 	if err := r.client.Publish("agent.cancel.s2.c1", nil); err != nil {
 		t.Fatal(err)
 	}

@@ -1,34 +1,34 @@
-// Package worker serves tools as queues on NATS (docs/tool-protocol.md). [Serve] is all that most programs need.
+// Package worker serves tools as queues on NATS (docs/tool-protocol.md). Most programs need only [Serve].
 //
-// A [Worker] announces its tools in the bucket agent_tools and takes the calls that wait at
-// agent.tool.<tool>.<session>.<call>, each only when it has a free slot (backpressure). For each it publishes partial
-// results at agent.live.<session>.update, then exactly one result to the session's inbox,
-// agent.cmd.<session>.tool_result, and only when that is stored acknowledges the call. It stops a call when somebody
-// publishes to agent.cancel.<session>.<call>.
+// A [Worker] announces its tools in the bucket agent_tools and pulls the calls that wait at
+// agent.tool.<tool>.<session>.<call>, each only when a slot is free (backpressure). It publishes the partial results of
+// a call at agent.live.<session>.update, then exactly one result to the session's inbox,
+// agent.cmd.<session>.tool_result. It acknowledges the call when the result is stored. It cancels a call when a message
+// is published at agent.cancel.<session>.<call>.
 //
 // # Guarantees
 //
-// A call that is acknowledged has its result in the session's inbox. A call may be delivered, and answered, more than
-// once: results of one call carry the same message id and the same command id, and the session takes the first
+// If a call is acknowledged, the session's inbox has its result. A call may be delivered, and answered, more than once:
+// all results of a call have the same message id and the same command id, and the session uses the first one
 // (deduplication).
 //
-// A tool that is not safe to repeat is executed at the first delivery of a call only. At any later delivery nobody can
-// know how far the first one came, so the result is an error that says so.
+// A tool that is not safe to repeat is executed only at the first delivery of a call. At a later delivery the worker
+// cannot know how far the first execution came, so it answers with an error result that says so.
 //
-// # Callers that are no sessions
+// # Callers that are not sessions
 //
-// The answer to a request with a replyTo is sent there and nowhere else, and is not stored. Only subjects below
-// agent.reply and inboxes of NATS clients are taken.
+// If a request has a replyTo, the worker sends the answer only there, and the answer is not stored. The worker accepts
+// only subjects below agent.reply and inboxes of NATS clients as replyTo.
 //
 // # Failures
 //
-// A request that cannot be understood is answered with an error, so that the run goes on. If not even its session and
-// call are legal, the handler fails and the message is redelivered with a growing delay (back-off), until it is kept in
-// AGENT_DEAD at the tenth delivery. A result that cannot be stored is retried until it is; only when the worker has to
-// stop before that is the call nak'd.
+// The worker answers a malformed request with an error result, so that the run continues. If the session or the call in
+// the subject is not legal either, the handler fails and the message is redelivered with a growing delay (back-off); if
+// the tenth delivery fails too, the message is moved to AGENT_DEAD. A worker that cannot store a result retries until
+// it is stored; it naks the call only if it has to stop before that.
 //
 // # Graceful shutdown
 //
-// When its context ends, a worker withdraws its announcements, takes no more calls, and lets those at work finish
-// within StopTimeout. Then it cancels them, and answers them all the same.
+// When its context ends, a worker withdraws its announcements, pulls no more calls, and lets the running calls finish
+// within StopTimeout. Then it cancels the calls that still run, and answers them too.
 package worker

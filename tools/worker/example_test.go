@@ -13,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// A program that serves a tool until it is asked to stop.
+// A program that serves a tool until it receives a signal.
 func ExampleServe() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

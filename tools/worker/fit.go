@@ -8,9 +8,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// fit encodes an answer in at most limit bytes. What does not fit is left out, with a notice in its place: an answer
-// that is too large for the bus would never arrive, and the run would wait for it for ever. Images go first, then
-// details, then the middle of texts.
+// fit encodes an answer in at most limit bytes. It replaces content that does not fit by a notice, because an answer
+// that is too large for the server is never delivered, and the run would wait for ever. It removes images first, then
+// the details, then the middle of texts.
 func fit(r schemas.ToolAnswer, limit int) ([]byte, error) {
 	payload, err := schemas.Marshal(r)
 	for _, shrink := range shrinkers {
@@ -23,13 +23,14 @@ func fit(r schemas.ToolAnswer, limit int) ([]byte, error) {
 	return payload, err
 }
 
-// shrinkers are tried one after the other. Text is cut by share of its bytes, but what counts are the bytes of its
-// JSON: three times does for all but the strangest texts, and the last one leaves nothing.
+// shrinkers are applied in order until the answer fits. shorter cuts a share of a text's bytes, but the limit counts
+// the bytes of its JSON, where an escape sequence may take six bytes for one. So shorter is applied three times, which
+// is enough for almost all texts; withoutContent handles the rest.
 var shrinkers = []func(r schemas.ToolResult, share float64) schemas.ToolResult{
 	withoutImages, withoutDetails, shorter, shorter, shorter, withoutContent,
 }
 
-// worthCutting is the length in bytes of a text that can be cut to something shorter with a notice in it.
+// worthCutting is the minimum length in bytes of a text that is cut: the notice would make a shorter text longer.
 const worthCutting = 512
 
 func withoutImages(r schemas.ToolResult, _ float64) schemas.ToolResult {

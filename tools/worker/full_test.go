@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// Others can fill the bucket, and its runners make room: a worker that comes meanwhile announces its tools then.
+// A worker that starts while other clients have filled the bucket announces its tools once runners have made room.
 func TestWorkerAnnouncesOnceTheBucketHasRoom(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -36,7 +36,7 @@ func TestWorkerAnnouncesOnceTheBucketHasRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.serve(w.Run)
-	bustest.Eventually(t, "the worker says that it tries again", func() bool {
+	bustest.Eventually(t, "the worker logs that it retries", func() bool {
 		return strings.Contains(log.String(), "tools not announced, trying again")
 	})
 	config.MaxBytes = room

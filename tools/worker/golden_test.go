@@ -16,7 +16,7 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// golden is a message that an older version has sent; package bus keeps them.
+// golden is a message that an older version has sent, from the testdata of package bus/codec.
 type golden struct {
 	About   string      `json:"about"`
 	Subject string      `json:"subject"`
@@ -24,7 +24,7 @@ type golden struct {
 	Payload string      `json:"payload"`
 }
 
-// goldenRequests are the calls of runners of all versions.
+// goldenRequests returns the tool calls that runners of all versions have sent.
 func goldenRequests(t *testing.T) (requests []golden) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "bus", "codec", "testdata", "golden", "*", "*.ndjson"))
@@ -47,13 +47,13 @@ func goldenRequests(t *testing.T) (requests []golden) {
 		}
 	}
 	if len(requests) == 0 {
-		t.Fatal("there are no golden requests")
+		t.Fatal("no golden requests found")
 	}
 	return requests
 }
 
-// A worker of this version serves runners of every version: their calls are taken from where they put them, executed
-// with what they say, and answered where they look, in a form that was theirs already.
+// A worker of this version serves runners of every version: it executes their calls, and they can read its answers and
+// updates.
 func TestServesOlderRunners(t *testing.T) {
 	t.Parallel()
 	for _, m := range goldenRequests(t) {
@@ -93,7 +93,7 @@ func TestServesOlderRunners(t *testing.T) {
 	}
 }
 
-// echo is a tool of that queue. It answers with its arguments.
+// echo returns a tool of the queue that answers with its arguments.
 func echo(queue schemas.ToolQueue) tools.Tool {
 	return tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{Name: queue.Tool, Version: queue.Version, Workspace: queue.Workspace},

@@ -21,8 +21,8 @@ type toolHandler struct {
 	tool tools.Tool
 }
 
-// handle executes a call and returns its answer for the [answerer] to store. An error means that the call cannot even
-// be answered.
+// handle executes a call and returns its answer for the [answerer] to store. It returns an error if the call cannot be
+// answered.
 func (h toolHandler) handle(msg *message.Message) ([]*message.Message, error) {
 	raw, ok := pubsub.RawMessage(msg)
 	if !ok {
@@ -39,7 +39,8 @@ func (h toolHandler) handle(msg *message.Message) ([]*message.Message, error) {
 	req, err := h.parse(msg.Payload, queue, session, call)
 	tool := h.metrics.tool(h.tool.Name)
 	if err != nil && !strings.HasPrefix(raw.Headers().Get(jetstream.MsgIDHeader), session+"/"+call) {
-		// Nobody has asked for a call: a server has answered there (docs/protocol.md). An answer would be the call's.
+		// No runner sent this message: a NATS server published a reply at this subject (docs/protocol.md). A call may
+		// have the same subject, and an answer here would count as the answer to that call.
 		tool.rejected(rejectForeign)
 		return nil, fmt.Errorf("worker: the message at %s is no call: %w", raw.Subject(), err)
 	}
@@ -49,25 +50,26 @@ func (h toolHandler) handle(msg *message.Message) ([]*message.Message, error) {
 		req = schemas.ToolRequest{Session: session, Call: schemas.CallKey(call), ToolName: h.tool.Name}
 		return h.answer(msg, req, schemas.ErrorResult("The request of this call was malformed: "+err.Error()), true, 0)
 	}
-	if !h.repeatable(req) && (h.begun.again(req.IdempotencyKey(), msg) || md.NumDelivered > 1) {
+	if !h.repeatable(req) && (h.started.startedBefore(req.IdempotencyKey(), msg) || md.NumDelivered > 1) {
 		tool.rejected(rejectUnsafe)
 		return h.answer(msg, req, schemas.ErrorResult(schemas.TextOutcomeUnknown), true, 0)
 	}
 	if h.abandoned(req) {
 		tool.rejected(rejectAbandoned)
-		h.opts.Logger.Warn("tool call dropped: its caller is gone", "tool", h.tool.Name, "session", session, "call", call)
+		h.opts.Logger.Warn("tool call dropped: no caller waits for its answer", "tool", h.tool.Name,
+			"session", session, "call", call)
 		return nil, nil
 	}
-	begun := time.Now()
+	start := time.Now()
 	tool.begin()
 	result, outcome := h.execute(msg.Context(), req)
-	took := time.Since(begun)
+	took := time.Since(start)
 	tool.end(outcome, took)
 	return h.answer(msg, req, result, outcome != outcomeOK, took)
 }
 
-// parse reads a request and checks it against the subject it came by, which is what the server's permissions protect.
-// One whose answer is to go where no worker may send it is malformed.
+// parse decodes a request and checks that it matches its subject, because the server's permissions protect only the
+// subject. A request is malformed if its replyTo is a subject where no worker may publish.
 func (w *Worker) parse(payload []byte, queue schemas.ToolQueue, session, call string) (schemas.ToolRequest, error) {
 	req, err := schemas.ParseToolRequest(payload)
 	if err != nil {
@@ -88,12 +90,13 @@ func (w *Worker) parse(payload []byte, queue schemas.ToolQueue, session, call st
 	return req, nil
 }
 
-// repeatable reports whether both the tool and the request say that the call may be executed again.
+// repeatable reports whether the effect classes of both the tool and the request allow that the call is executed again.
 func (h toolHandler) repeatable(req schemas.ToolRequest) bool {
 	return h.tool.EffectClass().Repeatable() && (req.Effect == "" || req.Effect.Repeatable())
 }
 
-// execute runs the tool until it ends, takes too long, is cancelled, or has to stop with the worker.
+// execute runs the tool until it returns, exceeds its time limit, or is cancelled by a client or by the shutdown of the
+// worker.
 func (h toolHandler) execute(ctx context.Context, req schemas.ToolRequest) (result schemas.ToolResult, outcome string) {
 	ctx, end := h.opts.Trace(ctx, req)
 	defer func() { end(outcome) }()
@@ -109,7 +112,7 @@ func (h toolHandler) execute(ctx context.Context, req schemas.ToolRequest) (resu
 	defer cancel()
 	updates := h.startUpdates(req)
 	defer updates.stop()
-	result, err := h.try(call, req, updates.set)
+	result, err := h.run(call, req, updates.set)
 	var panicked *tools.PanicError
 	if errors.As(err, &panicked) {
 		h.opts.Logger.Error("tool panicked", "tool", h.tool.Name, "session", req.Session, "call", req.Call,
@@ -120,9 +123,9 @@ func (h toolHandler) execute(ctx context.Context, req schemas.ToolRequest) (resu
 	return result, outcome
 }
 
-// try runs the tool. One that does not end when it is cancelled is left behind after a while, and answered for: the run
-// that waits for it must not wait for ever.
-func (h toolHandler) try(call context.Context, req schemas.ToolRequest,
+// run runs the tool. If the tool does not return within AbandonAfter of its cancellation, run abandons it and returns
+// an error, so that the session does not wait for ever.
+func (h toolHandler) run(call context.Context, req schemas.ToolRequest,
 	update func(schemas.ToolResult)) (schemas.ToolResult, error) {
 	type outcome struct {
 		result schemas.ToolResult
@@ -138,22 +141,23 @@ func (h toolHandler) try(call context.Context, req schemas.ToolRequest,
 		return o.result, o.err
 	case <-call.Done():
 	}
-	over := time.NewTimer(h.opts.AbandonAfter)
-	defer over.Stop()
+	abandon := time.NewTimer(h.opts.AbandonAfter)
+	defer abandon.Stop()
 	select {
 	case o := <-done:
 		return o.result, o.err
-	case <-over.C:
+	case <-abandon.C:
 	}
-	h.opts.Logger.Error("tool does not stop, left behind", "tool", h.tool.Name, "session", req.Session, "call", req.Call)
+	h.opts.Logger.Error("tool abandoned: it did not stop when its call was cancelled", "tool", h.tool.Name,
+		"session", req.Session, "call", req.Call)
 	return schemas.ToolResult{}, fmt.Errorf("%w. It did not stop when it was told to: it may still be running",
 		tools.Interrupted(call))
 }
 
-// causeOf says why a message's context ended. Its only deadline is the tool's own limit.
+// causeOf returns why a message's context ended. The only deadline of such a context is the tool's own time limit.
 func (h toolHandler) causeOf(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &tools.TimeLimitError{Limit: milliseconds(h.tool.TimeoutMs)}
+		return &tools.TimeLimitError{Limit: schemas.Milliseconds(h.tool.TimeoutMs)}
 	}
 	return context.Cause(ctx)
 }

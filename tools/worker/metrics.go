@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// maxTools is how many tools are labels, of all workers of a process; tools of MCP servers come and go.
+// maxTools limits the values of the label tool in one process, because MCP servers may add tools at any time.
 const maxTools = 100
 
 // Outcomes of calls that were executed.
@@ -21,30 +21,30 @@ const (
 	outcomePanic     = "panic"
 	outcomeTimeout   = "timeout"
 	outcomeCancelled = "cancelled"
-	outcomeStopped   = "stopped" // with the worker
+	outcomeStopped   = "stopped" // cancelled by the shutdown of the worker
 )
 
 // Reasons why calls are not executed.
 const (
-	rejectForeign   = "foreign"   // nobody has asked for a call
-	rejectMalformed = "malformed" // answered with what is wrong
-	rejectUnsafe    = "unsafe"    // begun before, and not to be begun twice: answered that the outcome is unknown
-	rejectAbandoned = "abandoned" // the caller has left
+	rejectForeign   = "foreign"   // no runner sent the message: it is a reply of a NATS server
+	rejectMalformed = "malformed" // answered with an error that names the mistake
+	rejectUnsafe    = "unsafe"    // started before and not safe to repeat: answered that the outcome is unknown
+	rejectAbandoned = "abandoned" // no caller waits for the answer
 )
 
-// metrics counts calls. It is one collector, so that the workers of a process have one set of labels. A nil one counts
-// nothing.
+// metrics counts calls. It is one collector, so that all workers of a process share one set of label values. A nil
+// *metrics counts nothing.
 type metrics struct {
 	tools    *labels.Set
 	calls    *prometheus.CounterVec
 	took     *prometheus.HistogramVec
 	inFlight *prometheus.GaugeVec
-	refused  *prometheus.CounterVec
+	rejects  *prometheus.CounterVec
 }
 
 // newMetrics registers the metrics, or returns those that another worker has registered.
-func newMetrics(to prometheus.Registerer) *metrics {
-	if to == nil {
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	if registerer == nil {
 		return nil
 	}
 	opts := func(name, help string) prometheus.Opts {
@@ -58,39 +58,39 @@ func newMetrics(to prometheus.Registerer) *metrics {
 			Name: "call_seconds", Help: "Duration of calls.", Buckets: labels.Seconds()}, []string{"tool"}),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("calls_in_flight", "Calls at work.")),
 			[]string{"tool"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts(opts("calls_rejected_total",
+		rejects: prometheus.NewCounterVec(prometheus.CounterOpts(opts("calls_rejected_total",
 			"Calls not executed, by reason.")), []string{"tool", "reason"}),
 	}
-	var there prometheus.AlreadyRegisteredError
-	switch err := to.Register(m); {
-	case errors.As(err, &there):
-		return there.ExistingCollector.(*metrics)
+	var registered prometheus.AlreadyRegisteredError
+	switch err := registerer.Register(m); {
+	case errors.As(err, &registered):
+		return registered.ExistingCollector.(*metrics)
 	case err != nil:
-		panic(err) // as prometheus does: somebody else has metrics of these names
+		panic(err) // as MustRegister does: another collector uses the same metric names
 	}
 	return m
 }
 
 func (m *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.calls, m.took, m.inFlight, m.refused}
+	return []prometheus.Collector{m.calls, m.took, m.inFlight, m.rejects}
 }
 
 // Describe implements [prometheus.Collector].
 func (m *metrics) Describe(c chan<- *prometheus.Desc) {
-	for _, one := range m.all() {
-		one.Describe(c)
+	for _, collector := range m.all() {
+		collector.Describe(c)
 	}
 }
 
 // Collect implements [prometheus.Collector].
 func (m *metrics) Collect(c chan<- prometheus.Metric) {
-	for _, one := range m.all() {
-		one.Collect(c)
+	for _, collector := range m.all() {
+		collector.Collect(c)
 	}
 }
 
-// announce has the tools in the metrics before they are called.
-func (m *metrics) announce(list []tools.Tool) {
+// initialize creates the series of the tools, so that they are exported before the first call.
+func (m *metrics) initialize(list []tools.Tool) {
 	if m == nil {
 		return
 	}
@@ -99,7 +99,7 @@ func (m *metrics) announce(list []tools.Tool) {
 		m.inFlight.WithLabelValues(name)
 		m.calls.WithLabelValues(name, outcomeOK)
 		m.took.WithLabelValues(name)
-		m.refused.WithLabelValues(name, rejectUnsafe)
+		m.rejects.WithLabelValues(name, rejectUnsafe)
 	}
 }
 
@@ -132,11 +132,11 @@ func (m toolMetrics) end(outcome string, took time.Duration) {
 
 func (m toolMetrics) rejected(reason string) {
 	if m.metrics != nil {
-		m.refused.WithLabelValues(m.name, reason).Inc()
+		m.rejects.WithLabelValues(m.name, reason).Inc()
 	}
 }
 
-// outcomeOf says how a call has ended that returned err. call is its context.
+// outcomeOf returns the outcome of a call that returned err. call is its context.
 func outcomeOf(call context.Context, err error) string {
 	var panicked *tools.PanicError
 	var limit *tools.TimeLimitError

@@ -20,81 +20,86 @@ import (
 const (
 	DefaultAnnounceTTL = 30 * time.Second
 	DefaultUpdateEvery = 25 * time.Millisecond
-	// DefaultBegunAfter is longer than most calls take, and shorter than people wait before they wonder.
+	// DefaultBegunAfter is longer than most calls take, and short enough for a person who watches the session.
 	DefaultBegunAfter  = 2 * time.Second
 	DefaultStopTimeout = 30 * time.Second
-	// DefaultAbandonAfter is longer than any tool of ours needs to stop.
+	// DefaultAbandonAfter is longer than any built-in tool needs to stop.
 	DefaultAbandonAfter = 10 * time.Second
 
 	DefaultMaxResultBytes = 512 << 10
 
 	DefaultConcurrency = 8
 
-	// DefaultAckWait is how long after a worker's last heartbeat its call is given to another one: three heartbeats may
-	// be late or lost, and a worker that was killed is noticed within five seconds.
+	// DefaultAckWait is how long after a worker's last heartbeat its call is redelivered to another worker. Three
+	// heartbeats may be late or lost, and the loss of a worker is detected within five seconds.
 	DefaultAckWait = 4 * time.Second
-	// MinAckWait is the shortest that a program should offer: with less, a busy machine is taken for a dead one.
+	// MinAckWait is the minimum that a program should accept: with less, a worker on a busy machine counts as lost.
 	MinAckWait = time.Second
 
-	// answerGrace is how long the answers of cancelled calls may take when the worker stops.
+	// answerGrace is how long a worker that stops tries to store the answers of the calls that it has cancelled.
 	answerGrace = 10 * time.Second
 )
 
 // Options configures [New].
 type Options struct {
-	// ID names the worker, a subject token. No two live workers may have the same.
+	// ID is the id of the worker, a subject token. No two live workers may have the same id.
 	ID string
-	// NC and JS are the connection. It stays the caller's and has to outlive Run. JS may be left out.
+	// NC and JS are the connection. The caller owns it and must not close it before Run returns. A nil JS is created
+	// from NC.
 	NC *nats.Conn
 	JS jetstream.JetStream
-	// Subjects is the grammar in use.
+	// Subjects is the subject grammar.
 	Subjects schemas.Subjects
-	// Tools are the tools served. Several may have one name if they differ in version.
+	// Tools are the tools to serve. Two tools may have the same name if their versions differ.
 	Tools []tools.Tool
-	// Workspace is where the tools work that name no workspace of their own: only sessions of that workspace call them.
-	// Empty is none, and then only sessions of none do.
+	// Workspace is the workspace of the tools that have none of their own. Only sessions of that workspace call them.
+	// If it is empty, only sessions without a workspace do.
 	Workspace string
 
-	// Concurrency is how many calls of each tool are executed at once, default 8. Each is pulled when there is a free
-	// slot for it.
+	// Concurrency is how many calls of each tool are executed at once, default 8. The worker pulls a call only when a
+	// slot is free.
 	Concurrency int
-	// AckWait is how long after a worker's last heartbeat its call is given to another one, default [DefaultAckWait]. A
-	// consumer that has another one is updated; where the server does not permit that, it keeps its own. All workers of
-	// a tool share the consumer, and should have the same: the one that starts last decides.
+	// AckWait is how long after a worker's last heartbeat its call is redelivered to another worker, default
+	// [DefaultAckWait]. The worker updates a consumer with a different ack wait; without the permission to update it,
+	// the consumer keeps its own. All workers of a tool share the consumer and should have the same AckWait: the worker
+	// that starts last sets it.
 	AckWait time.Duration
 
 	// Announced, if not nil, is called once, when the tools have been announced for the first time.
 	Announced func()
-	// AnnounceTTL is how long announcements outlive a worker that died, in whole seconds, default 30 s. They are
-	// renewed three times as often.
+	// AnnounceTTL is how long announcements outlive a worker that was killed, in whole seconds, default 30 s. The
+	// worker renews them three times within that time.
 	AnnounceTTL time.Duration
-	// Resources, if not nil, returns what the directory of the tools has for prompts. It is called before each
-	// announcement, so that changes are announced with the next one. The worker fills in workspace, itself, and since
-	// when.
+	// Resources, if not nil, returns the resources for prompts that the directory of the tools has. It is called before
+	// each announcement, so that a change is announced with the next one. The worker sets the fields Workspace, Worker
+	// and Since.
 	Resources func(ctx context.Context) (schemas.Resources, error)
-	// UpdateEvery is the least time between two updates of a call, default 25 ms. A later one replaces those that wait.
+	// UpdateEvery is the minimum time between two updates of a call, default 25 ms. A newer update replaces one that
+	// still waits.
 	UpdateEvery time.Duration
-	// BegunAfter is how long a call is executed without an update before an empty one says that it has begun, default 2 s.
+	// BegunAfter is how long a call may run without an update. Then the worker publishes an empty update, which reports
+	// that the call has started. Default 2 s.
 	BegunAfter time.Duration
-	// MaxResultBytes is the longest answer, as JSON, that runners take; what does not fit is left out with a notice.
-	// Default 512 KiB, as the runner's own default, and never more than the server takes as one message. A tool's own
-	// MaxResultBytes may be less.
+	// MaxResultBytes is the maximum size of an answer as JSON. The worker replaces content that does not fit by a
+	// notice. The default is 512 KiB, the default limit of a runner; the maximum payload of the server is a limit, too.
+	// A tool's own MaxResultBytes may be less.
 	MaxResultBytes int
-	// StopTimeout is how long calls may go on when the worker stops, default 30 s.
+	// StopTimeout is how long running calls may continue when the worker stops, default 30 s.
 	StopTimeout time.Duration
-	// AbandonAfter is how long a tool may go on after it was asked to stop, because it took too long or was cancelled,
-	// before its call is answered without it; default 10 s.
+	// AbandonAfter is how long a tool may continue after its context has ended, because of a time limit or a
+	// cancellation. Then the worker abandons it and answers the call with an error. Default 10 s.
 	AbandonAfter time.Duration
-	// Logger records calls that could not be answered at once; nil discards. Arguments and results are not logged.
+	// Logger is for state changes of the worker and for calls that fail; nil discards. Arguments and results are not
+	// logged.
 	Logger *slog.Logger
-	// Registerer takes the metrics of the calls; nil means none. Workers of one process may share it.
+	// Registerer registers the metrics of the calls; nil means none. Workers of one process may share it.
 	Registerer prometheus.Registerer
-	// Trace, if not nil, begins a span of a call that is about to be executed: the tool gets the context that it returns,
-	// and the function is called with the call's outcome.
+	// Trace, if not nil, starts a span for a call before it is executed. The tool gets the context that Trace returns.
+	// The function that Trace returns is called with the call's outcome.
 	Trace func(ctx context.Context, req schemas.ToolRequest) (context.Context, func(outcome string))
 }
 
-// check fills in defaults and returns all mistakes.
+// check sets the defaults and returns all mistakes in one error.
 func (o *Options) check() error {
 	var errs []error
 	errs = append(errs, schemas.CheckToken("worker id", o.ID))
@@ -134,7 +139,7 @@ func (o *Options) check() error {
 	return errors.Join(errs...)
 }
 
-// checkTools puts the tools into their workspace and returns what is wrong with them.
+// checkTools sets the workspace of the tools and returns their mistakes.
 func (o *Options) checkTools() (errs []error) {
 	o.Tools = slices.Clone(o.Tools)
 	seen := map[schemas.ToolQueue]bool{}
@@ -156,18 +161,18 @@ func (o *Options) checkTools() (errs []error) {
 	return errs
 }
 
-func orDefault(d, otherwise time.Duration) time.Duration {
+func orDefault(d, defaultValue time.Duration) time.Duration {
 	if d <= 0 {
-		return otherwise
+		return defaultValue
 	}
 	return d
 }
 
-// topic is the subject that the calls of a queue match.
+// topic returns the subject filter of the calls of a queue.
 func topic(s schemas.Subjects, queue string) string { return s.Tool(queue, "*", "*") }
 
-// Consumer describes the durable consumer on AGENT_TOOL that all workers of a queue share. A call is given to another
-// worker when the one that has it has sent no heartbeat for ackWait; 0 means [DefaultAckWait].
+// Consumer returns the configuration of the durable consumer on AGENT_TOOL that all workers of a queue share. A call is
+// redelivered to another worker if its worker sends no heartbeat for ackWait; 0 means [DefaultAckWait].
 func Consumer(s schemas.Subjects, queue string, ackWait time.Duration) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable:       queue,
@@ -175,7 +180,7 @@ func Consumer(s schemas.Subjects, queue string, ackWait time.Duration) jetstream
 		FilterSubject: topic(s, queue),
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       orDefault(ackWait, DefaultAckWait),
-		MaxDeliver:    -1, // giving up is the dead letter middleware's business: a limit here would strand the call
-		MaxAckPending: -1, // as many as there are workers
+		MaxDeliver:    -1, // deadLetters limits deliveries; beyond a limit of the consumer a call would stay unanswered
+		MaxAckPending: -1, // the slots of the workers are the limit
 	}
 }

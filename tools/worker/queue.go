@@ -15,38 +15,38 @@ import (
 )
 
 const (
-	// upgradeTimeout is short: a server answers at once, unless the worker is not permitted to ask.
+	// upgradeTimeout is short: a server answers at once, and never if the worker may not publish the request.
 	upgradeTimeout = 2 * time.Second
-	// maxDeliveries is the delivery whose failure is the last.
+	// maxDeliveries is how often a call is delivered before it is moved to AGENT_DEAD.
 	maxDeliveries = 10
 )
 
-// queue is the consumer of a tool's calls, which all its workers share.
+// queue is the durable consumer of a tool's calls. All workers of the tool share it.
 type queue struct {
 	*Options
 	config jetstream.ConsumerConfig
 }
 
-// subscriber is what delivers the calls of the queue of that name, as many at once as there are slots. Its consumer is
-// there when it is returned.
+// subscriber returns the subscriber that delivers the calls of the queue, as many at once as there are slots. The
+// consumer exists when subscriber returns.
 func (w *Worker) subscriber(ctx context.Context, name string) (message.Subscriber, error) {
 	q := queue{&w.opts, Consumer(w.opts.Subjects, name, w.opts.AckWait)}
-	consumer, err := q.find(ctx)
+	consumer, err := q.findOrCreate(ctx)
 	if err != nil {
 		return nil, err
 	}
 	q.upgrade(ctx, consumer.CachedInfo().Config)
 	return pubsub.NewSubscriber(w.opts.JS, pubsub.SubscriberOptions{
-		Consumer:     func(ctx context.Context, _ string) (jetstream.Consumer, error) { return q.find(ctx) },
+		Consumer:     func(ctx context.Context, _ string) (jetstream.Consumer, error) { return q.findOrCreate(ctx) },
 		Concurrency:  w.opts.Concurrency,
-		CloseTimeout: w.opts.StopTimeout + answerGrace, // when answers end, too
+		CloseTimeout: w.opts.StopTimeout + answerGrace, // then the worker stops storing answers, too
 		Logger:       w.opts.Logger.With("worker", w.opts.ID),
 	})
 }
 
-// find looks for the consumer and makes it if there is none: where another program makes them, a worker need not be
-// permitted to.
-func (q queue) find(ctx context.Context) (jetstream.Consumer, error) {
+// findOrCreate returns the consumer, and creates it only if it does not exist: a worker needs no permission to create
+// consumers if another program creates them.
+func (q queue) findOrCreate(ctx context.Context) (jetstream.Consumer, error) {
 	c, err := q.JS.Consumer(ctx, schemas.StreamTools, q.config.Durable)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		c, err = q.JS.CreateOrUpdateConsumer(ctx, schemas.StreamTools, q.config)
@@ -60,8 +60,8 @@ func (q queue) find(ctx context.Context) (jetstream.Consumer, error) {
 	return c, nil
 }
 
-// upgrade gives a consumer that was made by others the ack wait of this worker. A worker that may not do so goes on
-// with the one there is.
+// upgrade sets the ack wait of an existing consumer to this worker's. A worker without the permission to update the
+// consumer keeps using it as it is.
 func (q queue) upgrade(ctx context.Context, config jetstream.ConsumerConfig) {
 	was := config.AckWait
 	if was == q.config.AckWait {
@@ -71,20 +71,20 @@ func (q queue) upgrade(ctx context.Context, config jetstream.ConsumerConfig) {
 	ctx, cancel := context.WithTimeout(ctx, upgradeTimeout)
 	defer cancel()
 	if _, err := q.JS.UpdateConsumer(ctx, schemas.StreamTools, config); err != nil {
-		q.Logger.Warn("ack wait not updated: a lost call is given to another worker after the consumer's own",
+		q.Logger.Warn("ack wait not updated: a lost call is redelivered after the ack wait of the consumer",
 			"worker", q.ID, "consumer", config.Durable, "has", was, "wanted", q.config.AckWait, "err", err)
 		return
 	}
 	q.Logger.Info("ack wait updated", "worker", q.ID, "consumer", config.Durable, "was", was, "is", q.config.AckWait)
 }
 
-// deadLetters is the middleware that gives up a call which cannot even be answered. Failures because the worker stops
-// are no fault of the call, and wrap [pubsub.ErrClosed].
+// deadLetters returns the middleware that moves a call that cannot be answered to AGENT_DEAD after maxDeliveries. It
+// does not count failures that wrap [pubsub.ErrClosed]: they are caused by the shutdown of the worker.
 func (w *Worker) deadLetters() message.HandlerMiddleware {
 	return pubsub.DeadLetter(w.opts.JS, pubsub.DeadLetterOptions{
 		Subjects: w.opts.Subjects, MaxDeliveries: maxDeliveries, Logger: w.opts.Logger,
 		SessionOf: func(subject string) string {
-			_, session, _, _ := w.opts.Subjects.ParseTool(subject) // empty if it is none
+			_, session, _, _ := w.opts.Subjects.ParseTool(subject) // empty if the subject is not legal
 			return session
 		},
 	})

@@ -11,12 +11,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// listenTimeout is how long a caller may take to say that it still waits for an answer.
+// listenTimeout is how long a caller may take to confirm that it still waits for an answer.
 const listenTimeout = time.Second
 
-// abandoned reports whether nobody waits any more for the answer to a call of a caller that is no session. Such a
-// caller listens at a subject below agent.reply as long as it lives, and answers a message without payload. Inboxes of
-// other NATS clients are not asked: they would take the question for the answer.
+// abandoned reports whether the caller of a request with a replyTo has stopped waiting for the answer. A caller with a
+// subject below agent.reply subscribes to it as long as it lives, and replies to a message without payload. If the
+// replyTo is the inbox of a NATS client, abandoned sends no message, because the client would take it for the answer.
 func (w *Worker) abandoned(req schemas.ToolRequest) bool {
 	if !w.opts.Subjects.IsReply(req.ReplyTo) {
 		return false
@@ -25,7 +25,8 @@ func (w *Worker) abandoned(req schemas.ToolRequest) bool {
 	return errors.Is(err, nats.ErrNoResponders)
 }
 
-// reply sends an answer to a caller that is no session. Nobody stores it: a caller that has left has no use for it.
+// reply sends an answer to a caller that is not a session. No stream stores the answer: only a caller that still waits
+// needs it.
 func (a answerer) reply(answer *message.Message, to string) error {
 	msg := &nats.Msg{Subject: to, Data: answer.Payload, Header: make(nats.Header, len(answer.Metadata))}
 	for key, value := range answer.Metadata {

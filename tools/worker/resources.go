@@ -13,23 +13,23 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// resources announces what the directory of the tools has for prompts. It is of one goroutine.
+// resources announces the resources for prompts ([Options.Resources]). It is not safe for concurrent use.
 type resources struct {
 	w       *Worker
-	last    schemas.Resources
-	failing bool
+	last    schemas.Resources // the last that were announced
+	failing bool              // true if the last attempt failed
 }
 
 func (w *Worker) newResources() *resources { return &resources{w: w} }
 
-// announce looks at the directory and announces what it has. Tools are served all the same where that fails: runs then
-// go without.
+// announce announces the current resources. If that fails, the tools are served without them: prompts of such runs have
+// no resources of this worker.
 func (r *resources) announce(ctx context.Context) {
 	if r.w.opts.Resources == nil {
 		return
 	}
 	err := r.publish(ctx)
-	if err != nil && !r.failing && ctx.Err() == nil { // once, not each time
+	if err != nil && !r.failing && ctx.Err() == nil { // log only the first of consecutive failures
 		r.w.opts.Logger.Warn("resources for prompts not announced", "worker", r.w.opts.ID, "err", err)
 	}
 	r.failing = err != nil

@@ -20,10 +20,10 @@ import (
 
 func TestMain(m *testing.M) { bustest.Main(m) }
 
-// deadline is for one step of a test on a busy machine.
+// deadline is how long one step of a test may take on a busy machine.
 const deadline = 60 * time.Second
 
-// rig is a bus with what a runner has set up, a plain client for the worker, and the answers as they come.
+// rig is a bus with the streams of a runner, a plain connection for the worker, and a subscription to the answers.
 type rig struct {
 	t       *testing.T
 	conn    *bus.Conn
@@ -65,7 +65,7 @@ func setup(t *testing.T, server *embedded.Server) *bus.Conn {
 	return conn
 }
 
-// connect connects as any program does.
+// connect connects without the options of package bus, as a program in another language would.
 func connect(t *testing.T, server *embedded.Server) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect("", nats.InProcessServer(server))
@@ -113,7 +113,7 @@ func (r *rig) subscribe(subject string) <-chan *nats.Msg {
 	return c
 }
 
-// call makes the next call of session s1.
+// call dispatches the next call of session s1.
 func (r *rig) call(tool, args string) {
 	r.t.Helper()
 	r.seq += 2
@@ -128,7 +128,7 @@ func (r *rig) call(tool, args string) {
 
 func (r *rig) lastCall() string { return string(schemas.NewCallKey(r.seq)) }
 
-// result is the next answer, validated by its schema.
+// result waits for the next answer and validates it against its schema.
 func (r *rig) result() schemas.ToolResponse {
 	r.t.Helper()
 	msg := bustest.Within(r.t, r.results)
@@ -196,7 +196,7 @@ func (r *rig) empty() {
 	})
 }
 
-// gate is a tool whose calls say that they have begun, and wait until pass is closed.
+// gate returns a tool whose calls send their key to begun and then wait for pass.
 func gate() (tool tools.Tool, begun <-chan string, pass chan struct{}) {
 	entered, pass := make(chan string, 8), make(chan struct{})
 	return tools.Tool{ToolDefinition: schemas.ToolDefinition{Name: "gate"},

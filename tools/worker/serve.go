@@ -11,14 +11,14 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// Serve makes this process a worker of tools on nc, under a random name and with the defaults of [Options]: it creates
-// the tools' consumers where they are missing, announces the tools, executes their calls, and drains when ctx ends. It
-// returns nil after that, or why it could not start or go on. The streams have to be there: a runner makes them.
+// Serve runs a worker for the tools in list on nc, with a random id and the defaults of [Options]: it creates missing
+// consumers, announces the tools, executes their calls, and drains when ctx ends. It returns nil after a clean drain;
+// an error tells why the worker could not start, continue or drain. The streams must exist: a runner creates them.
 //
-// nc stays the caller's. A connection of [nats.MaxReconnects] -1 waits for a server that is away however long that
-// takes; nats.go by itself gives up after two minutes.
+// The caller keeps ownership of nc and closes it after Serve has returned. Connect with [nats.MaxReconnects] -1 to wait
+// for a lost server as long as it takes; by default nats.go gives up after two minutes.
 //
-// With other settings, or another prefix of subjects, use [New] and [Worker.Run].
+// For other settings, or another subject prefix, use [New] and [Worker.Run].
 func Serve(ctx context.Context, nc *nats.Conn, list ...tools.Tool) error {
 	if nc == nil {
 		return errors.New("worker: serve: no connection given")

@@ -27,7 +27,7 @@ func add(_ context.Context, call tools.Call, p sum) (schemas.ToolResult, error) 
 	return schemas.TextResult(fmt.Sprint(p.A + p.B)), nil
 }
 
-// One call makes a process a worker: the consumer is created, the tool announced, calls are executed, updates sent.
+// Serve creates the consumer, announces the tool, executes its calls and publishes their updates.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -60,7 +60,7 @@ func TestServe(t *testing.T) {
 	r.empty()
 }
 
-func TestServeSaysWhatIsMissing(t *testing.T) {
+func TestServeReportsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
 	client := connect(t, server)
@@ -95,8 +95,8 @@ func TestNewRefusesParametersThatCannotBeChecked(t *testing.T) {
 	}
 }
 
-// A consumer that somebody deletes is made anew.
-func TestServeRemakesItsConsumer(t *testing.T) {
+// A worker creates its consumer again when another client deletes it.
+func TestServeRecreatesDeletedConsumer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.serve(func(ctx context.Context) error { return worker.Serve(ctx, r.client, r.count()) })
@@ -108,8 +108,8 @@ func TestServeRemakesItsConsumer(t *testing.T) {
 	r.wantResult("1", false)
 }
 
-// No more calls are taken than there are slots; the others wait in the queue.
-func TestServeTakesACallForAFreeSlot(t *testing.T) {
+// A worker pulls no more calls than it has free slots; the other calls wait in the queue.
+func TestServePullsCallsOnlyForFreeSlots(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	tool, begun, pass := gate()
@@ -131,7 +131,7 @@ func TestServeTakesACallForAFreeSlot(t *testing.T) {
 	bustest.Within(t, begun)
 	r.wantResult("passed", false)
 
-	// A call that is cancelled ends, and those at work when the worker stops are finished.
+	// A cancelled call ends, and a call that runs when the worker stops is finished.
 	key := r.lastCall()
 	if err := r.client.Publish("agent.cancel.s1."+key, nil); err != nil {
 		t.Fatal(err)
@@ -188,8 +188,8 @@ func TestServeLosesNoCallWhenWorkersStop(t *testing.T) {
 	}
 }
 
-// A call that cannot even be answered is kept in AGENT_DEAD at its tenth delivery.
-func TestServeGivesUpWhatCannotBeAnswered(t *testing.T) {
+// A call that cannot be answered is moved to AGENT_DEAD at its tenth delivery.
+func TestUnanswerableCallBecomesDeadLetter(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const subject = "agent.tool.count.not%legal.c3"
@@ -228,7 +228,7 @@ func TestServeGivesUpWhatCannotBeAnswered(t *testing.T) {
 	r.empty()
 }
 
-// count answers with the number of the call.
+// count returns a tool that answers with the number of calls so far.
 func (r *rig) count() tools.Tool {
 	n := 0
 	return tools.Tool{ToolDefinition: schemas.ToolDefinition{Name: "count",

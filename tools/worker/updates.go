@@ -10,62 +10,62 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// updates publishes the partial results of one call, never two within the time between updates. One that comes too
-// early waits, and is replaced by the next.
+// updates publishes the partial results of one call, at most one per UpdateEvery. An update that is set earlier waits;
+// the next one replaces it.
 type updates struct {
 	*Worker
 	req schemas.ToolRequest
 
 	mu      sync.Mutex
-	waiting *schemas.ToolResult
-	timer   *time.Timer // runs while the next update has to wait
-	n       uint64
+	pending *schemas.ToolResult // the next update, nil if there is none
+	timer   *time.Timer         // runs while the next update has to wait; nil if it need not
+	n       uint64              // number of the last update
 	stopped bool
-	quiet   *time.Timer // until something has been published
+	begun   *time.Timer // calls reportBegun
 }
 
-// startUpdates begins the updates of a call that is being executed. One that puts out nothing for a while has an empty
-// one published, so that who watches knows that a worker has it.
+// startUpdates returns the updates of a call that is about to be executed. If the call has published no update after
+// BegunAfter, an empty one is published, so that clients that watch the session know that a worker executes the call.
 func (w *Worker) startUpdates(req schemas.ToolRequest) *updates {
 	u := &updates{Worker: w, req: req}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.quiet = time.AfterFunc(w.opts.BegunAfter, u.begun)
+	u.begun = time.AfterFunc(w.opts.BegunAfter, u.reportBegun)
 	return u
 }
 
-// begun publishes that the call has begun, unless that is known.
-func (u *updates) begun() {
+// reportBegun publishes an empty update, unless the call has published one before.
+func (u *updates) reportBegun() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.stopped && u.n == 0 {
-		u.waiting = new(schemas.ToolResult)
+		u.pending = new(schemas.ToolResult)
 		u.flush()
 	}
 }
 
-// set publishes r now or as soon as it may.
+// set publishes r now, or when UpdateEvery has passed since the last update.
 func (u *updates) set(r schemas.ToolResult) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.stopped {
 		return
 	}
-	u.waiting = &r
+	u.pending = &r
 	if u.timer == nil {
 		u.flush()
-		u.timer = time.AfterFunc(u.opts.UpdateEvery, u.due)
+		u.timer = time.AfterFunc(u.opts.UpdateEvery, u.publishPending)
 	}
 }
 
-// due publishes what waits. If nothing does, the next update need not wait.
-func (u *updates) due() {
+// publishPending publishes the pending update. Without one it stops the timer: the next update need not wait.
+func (u *updates) publishPending() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.stopped {
 		return
 	}
-	if u.waiting == nil {
+	if u.pending == nil {
 		u.timer = nil
 		return
 	}
@@ -73,35 +73,37 @@ func (u *updates) due() {
 	u.timer.Reset(u.opts.UpdateEvery)
 }
 
-// stop publishes what still waits; later updates are dropped.
+// stop publishes the pending update. Later updates are dropped.
 func (u *updates) stop() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.stopped = true
-	u.quiet.Stop()
+	u.begun.Stop()
 	if u.timer != nil {
 		u.timer.Stop()
 	}
 	u.flush()
 }
 
+// flush publishes the pending update, if there is one. mu is held.
 func (u *updates) flush() {
-	if u.waiting == nil {
+	if u.pending == nil {
 		return
 	}
-	msg, err := u.message(*u.waiting)
-	u.waiting = nil
+	msg, err := u.message(*u.pending)
+	u.pending = nil
 	if err == nil {
 		err = u.opts.NC.PublishMsg(msg)
 	}
 	if errors.Is(err, nats.ErrMaxPayload) {
 		u.oversized.Do(func() {
-			u.opts.Logger.Warn("updates larger than the server takes are not sent", "tool", u.req.ToolName,
-				"session", u.req.Session, "call", u.req.Call, "bytes", len(msg.Data), "limit", u.opts.NC.MaxPayload())
+			u.opts.Logger.Warn("update dropped: it is larger than the maximum payload of the server",
+				"tool", u.req.ToolName, "session", u.req.Session, "call", u.req.Call, "bytes", len(msg.Data),
+				"limit", u.opts.NC.MaxPayload())
 		})
 		return
 	}
-	if err != nil { // the result will say all there is to say
+	if err != nil { // updates need no retry: the result of the call has everything
 		u.opts.Logger.Debug("update dropped", "session", u.req.Session, "call", u.req.Call, "err", err)
 	}
 }

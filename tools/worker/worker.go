@@ -13,31 +13,32 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
 	"github.com/loopbus/loopbus/bus/pubsub"
+	"github.com/loopbus/loopbus/schemas"
 )
 
-// errStopping is the cause with which calls end that are still at work when StopTimeout is over.
+// errStopping is the cause of the cancellation of calls that still run when StopTimeout has passed.
 var errStopping = errors.New("the worker is stopping")
 
-// A Worker serves tools. Make one with [New]; it can be run once.
+// A Worker serves tools. [New] creates one. It can be run once.
 type Worker struct {
 	opts          Options
 	announcements []announcement
 	cancels       *cancels
-	begun         *begun
+	started       *startedCalls
 	metrics       *metrics
-	oversized     sync.Once // updates have been warned of
+	oversized     sync.Once // logs the first update that is too large
 
-	// work ends when calls have to stop, answers when not even their results may take longer.
+	// work is cancelled when running calls have to stop, answers when the worker stops trying to store their results.
 	work       context.Context
 	killWork   context.CancelCauseFunc
 	answers    context.Context
 	endAnswers context.CancelFunc
 }
 
-// New checks the options and reports all mistakes at once. Nothing is started.
+// New checks the options and returns all mistakes in one error. It starts nothing.
 func New(o Options) (*Worker, error) {
 	err := o.check()
-	w := &Worker{opts: o, cancels: newCancels(), begun: newBegun()}
+	w := &Worker{opts: o, cancels: newCancels(), started: newStartedCalls()}
 	if err == nil {
 		w.announcements, err = w.makeAnnouncements()
 	}
@@ -45,13 +46,14 @@ func New(o Options) (*Worker, error) {
 		return nil, fmt.Errorf("worker %q: %w", o.ID, err)
 	}
 	w.metrics = newMetrics(o.Registerer)
-	w.metrics.announce(o.Tools)
+	w.metrics.initialize(o.Tools)
 	w.work, w.killWork = context.WithCancelCause(context.Background())
 	w.answers, w.endAnswers = context.WithCancel(context.Background())
 	return w, nil
 }
 
-// Run serves the tools until ctx ends and then drains. It returns nil after that, or why it could not start or go on.
+// Run serves the tools until ctx ends, and then drains. It returns nil after a clean drain; an error tells why the
+// worker could not start, continue or drain.
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.endAnswers()
 	defer w.killWork(nil)
@@ -61,7 +63,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	defer unsubscribe()
 	router, err := w.router(ctx)
-	if ctx.Err() != nil { // asked to stop before it began
+	if ctx.Err() != nil { // stopped before it started
 		return nil
 	}
 	if err != nil {
@@ -78,7 +80,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return errors.Join(err, w.drain(run))
 }
 
-// routerRun is a router at work. err is its to write until done is closed.
+// routerRun is a running router. err may be read once done is closed.
 type routerRun struct {
 	*message.Router
 	done chan struct{}
@@ -90,7 +92,7 @@ func (r *routerRun) run(ctx context.Context) {
 	r.err = r.Run(ctx)
 }
 
-// serve announces the tools until ctx or the router ends, and withdraws them.
+// serve announces the tools until ctx ends or the router stops, and then withdraws the announcements.
 func (w *Worker) serve(ctx context.Context, run *routerRun) error {
 	announce, stop := context.WithCancel(ctx)
 	var announcing sync.WaitGroup
@@ -114,13 +116,13 @@ func (w *Worker) serve(ctx context.Context, run *routerRun) error {
 	}
 }
 
-// drain closes the router, which waits for the calls at work; those that take too long are cancelled.
+// drain closes the router, which waits for the running calls. It cancels the calls that run longer than StopTimeout.
 func (w *Worker) drain(run *routerRun) error {
 	w.opts.Logger.Info("worker stopping", "worker", w.opts.ID)
-	cutOff := time.AfterFunc(w.opts.StopTimeout, func() { w.killWork(errStopping) })
-	defer cutOff.Stop()
-	lastCall := time.AfterFunc(w.opts.StopTimeout+answerGrace, w.endAnswers)
-	defer lastCall.Stop()
+	workTimer := time.AfterFunc(w.opts.StopTimeout, func() { w.killWork(errStopping) })
+	defer workTimer.Stop()
+	answerTimer := time.AfterFunc(w.opts.StopTimeout+answerGrace, w.endAnswers)
+	defer answerTimer.Stop()
 	err := run.Close()
 	<-run.done
 	if err = errors.Join(err, run.err); err != nil {
@@ -136,7 +138,7 @@ func (w *Worker) router(ctx context.Context) (*message.Router, error) {
 		return nil, err
 	}
 	publisher := pubsub.NewPublisher(w.opts.JS)
-	publisher.Distrust = true // the log takes the first answer of a call
+	publisher.Distrust = true // storing an answer twice is harmless: the session uses the first one
 	router.AddMiddleware(w.deadLetters(), middleware.CorrelationID, middleware.Recoverer)
 	for _, tool := range w.opts.Tools {
 		queue := tool.Queue().Name()
@@ -147,28 +149,23 @@ func (w *Worker) router(ctx context.Context) (*message.Router, error) {
 		handler := router.AddHandler(queue, topic(w.opts.Subjects, queue), subscriber,
 			w.opts.Subjects.Command("*", "tool_result"), answerer{w, publisher}, toolHandler{w, tool}.handle)
 		if tool.TimeoutMs > 0 {
-			handler.AddMiddleware(middleware.Timeout(milliseconds(tool.TimeoutMs)))
+			handler.AddMiddleware(middleware.Timeout(schemas.Milliseconds(tool.TimeoutMs)))
 		}
 	}
 	return router, nil
 }
 
-// routerLogger keeps Watermill's own steps out of the log unless it is read for debugging.
+// routerLogger logs Watermill's info messages at the debug level.
 func (w *Worker) routerLogger() watermill.LoggerAdapter {
 	return noTraces{watermill.NewSlogLoggerWithLevelMapping(w.opts.Logger,
 		map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug})}
 }
 
-// noTraces drops the traces that the router gives of every message, before anything is made of them.
+// noTraces drops the trace messages that the router logs for every message, before they are formatted.
 type noTraces struct{ watermill.LoggerAdapter }
 
 func (noTraces) Trace(string, watermill.LogFields) {}
 
 func (n noTraces) With(fields watermill.LogFields) watermill.LoggerAdapter {
 	return noTraces{n.LoggerAdapter.With(fields)}
-}
-
-func milliseconds(n int64) time.Duration {
-	const most = int64(1<<63-1) / int64(time.Millisecond)
-	return time.Duration(min(n, most)) * time.Millisecond
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// errChanged says that what has a name is not what was looked at before. The caller looks again.
+// errChanged reports that a name was replaced between check and use. The caller follows the path again.
 var errChanged = errors.New("it has changed while it was opened")
 
-// maxOpen is how many directories of a chain are kept open: so many ".." cost nothing.
+// maxOpen is how many directories of a chain are kept open, so that a ".." need not open its directory again.
 const maxOpen = 32
 
-// A chain is the way of open directories from an area to one in it, each opened in the one before. Their names may come
-// to stand for something else; what is opened in the last one is nevertheless in it, and none of them is a store's. A
-// name is looked up in its directory: from the top that would take as long as the way is.
+// A chain is a sequence of open directories from an area to a directory in it, each opened in the previous one. Even if
+// their names are replaced, a file that is opened in the last one is in the area, and none of them is in a store. Each
+// name is looked up in its own directory, because a look-up from the top would take as long as the whole path.
 type chain struct {
 	area  *area
 	names []string
@@ -27,13 +27,13 @@ type chain struct {
 	first int
 }
 
-// begin is the chain of an area alone. It fails if that has become a store.
+// begin returns the chain that consists of an area's own directory. It fails if that directory has become a store.
 func begin(a *area) (*chain, error) {
 	c := &chain{area: a}
 	return c, unmarked(a.root)
 }
 
-// last is the directory reached, which stays the chain's. After many ".." it is opened anew.
+// last returns the last directory, which the chain continues to own. After more than maxOpen ".." it is opened again.
 func (c *chain) last() (*os.Root, error) {
 	if len(c.names) > 0 && (len(c.dirs) == 0 || c.first+len(c.dirs) != len(c.names)) {
 		names := c.names
@@ -50,13 +50,13 @@ func (c *chain) last() (*os.Root, error) {
 	return c.dirs[len(c.dirs)-1], nil
 }
 
-// enter adds a directory that is in the last one. A link is not followed.
+// enter appends a directory in the last one. It does not follow a link.
 func (c *chain) enter(name string) error {
 	in, err := c.last()
 	if err != nil {
 		return err
 	}
-	// With the dot the name is opened as a directory: opening a pipe would wait for its other end.
+	// The dot makes the system open the name as a directory: opening a named pipe would wait for its other end.
 	dir, err := in.OpenRoot(name + string(filepath.Separator) + ".")
 	if err != nil {
 		return err
@@ -84,8 +84,8 @@ func (c *chain) enter(name string) error {
 	return nil
 }
 
-// has checks that what was opened by a name is in the directory, and not somewhere else where a link has led to. As it
-// is open, nothing else can have its place on the disk.
+// has checks that a file that was opened by name is in the directory, and not elsewhere because a link was followed.
+// While the file is open, no other file can have the same identity.
 func has(dir *os.Root, name string, opened fs.FileInfo) error {
 	info, err := dir.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, opened) {
@@ -94,7 +94,7 @@ func has(dir *os.Root, name string, opened fs.FileInfo) error {
 	return err
 }
 
-// leave takes the last directory off. It reports whether there was one.
+// leave removes the last directory. It reports whether there was one.
 func (c *chain) leave() bool {
 	at := len(c.names) - 1
 	if at < 0 {
@@ -115,7 +115,7 @@ func (c *chain) close() {
 	c.names, c.dirs = nil, nil
 }
 
-// The reasons why what is inside of the workspace is denied.
+// The reasons why a path inside of the workspace is denied.
 var (
 	errStore   = errors.New("is the store of a runner, or in one, which tools may not use")
 	errMark    = errors.New("would be the mark of a runner's store, which tools may not make")
@@ -128,13 +128,13 @@ func unmarked(dir *os.Root) error {
 	switch {
 	case err == nil:
 		return errStore
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // which nothing in it can be opened in
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // without permission nothing in it opens
 		return nil
 	}
 	return err
 }
 
-// isMark reports whether a new file of this name would be the mark of a store, on any file system.
+// isMark reports whether a new file of this name would be the mark of a store on some file system.
 func isMark(name string) bool { return strings.EqualFold(name, schemas.StoreMark) }
 
 // inStore returns an error if a directory, by its real name, is a store or in one.

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// ErrIrregular is wrapped by the error of opening what is neither a regular file nor a directory: a pipe, a socket or a
-// device, whose reading may never end. Looking before opening is not enough, for a command of the same workspace may
-// put a pipe there in between.
+// ErrIrregular is wrapped by the error of opening something other than a regular file or a directory: a pipe, a
+// socket or a device, which may block forever. Checking before opening is not enough, because a command in the same
+// workspace may create a pipe in between.
 var ErrIrregular = errors.New("not a regular file")
 
-// files are those of an area. Only what a workspace opens can be opened.
+// files is the file system of an area, with the workspace's checks.
 type files struct {
 	w    *Workspace
 	area *area
@@ -28,10 +28,10 @@ var (
 	_ fs.ReadLinkFS = files{}
 )
 
-// errEscapes is the error of a link that leads out of an area.
+// errEscapes is the error for a link that leads out of an area.
 var errEscapes = errors.New("path escapes from parent")
 
-// at calls use for the place of a name.
+// at calls use with the place of a name.
 func (f files) at(name string, use func(*place) error) error {
 	if !fs.ValidPath(name) {
 		return &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
@@ -50,7 +50,7 @@ func (f files) at(name string, use func(*place) error) error {
 }
 
 func (f files) once(name string, use func(*place) error) error {
-	walk := walk{ctx: context.Background(), why: toRead} // as many components as a walk through the files has come by
+	walk := walk{ctx: context.Background(), why: toRead} // the depth of the tree limits the number of components
 	p, jump, err := walk.below(f.area, string(filepath.Separator)+filepath.FromSlash(name))
 	switch {
 	case err != nil:
@@ -110,7 +110,7 @@ func (f files) ReadLink(name string) (target string, err error) {
 	return target, err
 }
 
-// parent calls use for the directory that a name is in.
+// parent calls use with the directory of a name.
 func (f files) parent(name string, use func(*os.Root) error) error {
 	if !fs.ValidPath(name) {
 		return &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}

@@ -8,11 +8,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A secret is a private file: the one that the path led to in the beginning, wherever that has been moved, and the one
-// that it leads to now.
+// A secret is a private file: both the file that the path led to when the workspace was opened, even if it was moved,
+// and the file that the path leads to now.
 type secret struct {
 	path  string
-	known fs.FileInfo // nil if there was none
+	known fs.FileInfo // the file at the start, nil if there was none
 }
 
 func (s secret) is(info fs.FileInfo) bool {
@@ -23,16 +23,16 @@ func (s secret) is(info fs.FileInfo) bool {
 	return err == nil && os.SameFile(now, info)
 }
 
-// Hidden are the paths, as of now, that a sandbox has to hide, for its commands open files by themselves: the private
-// files, and the stores that are directly in the root or that links there lead to. Stores deeper down are not looked
-// for: a workspace may have very many directories.
+// Hidden returns the paths that a sandbox must hide now, because its commands open files themselves: the private
+// files, and the stores directly in the root or reached from there by links. It does not search for stores deeper
+// down, because a workspace may have very many directories.
 func (w *Workspace) Hidden() []string {
 	var paths []string
 	for _, s := range w.private {
 		paths = append(paths, s.path)
 	}
 	entries, err := os.ReadDir(w.Root())
-	if err != nil { // then commands have no workspace either
+	if err != nil { // commands cannot use the workspace either
 		return paths
 	}
 	for _, e := range entries {

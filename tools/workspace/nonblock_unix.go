@@ -4,5 +4,5 @@ package workspace
 
 import "syscall"
 
-// nonblock has the opening of a named pipe not wait for its other end, perhaps for ever.
+// nonblock keeps the opening of a named pipe from waiting for the other end, perhaps forever.
 const nonblock = syscall.O_NONBLOCK

@@ -9,20 +9,20 @@ import (
 	"syscall"
 )
 
-// A place is where a path leads to. Its directories are open until it is closed.
+// A place is the target of a path. Its directories are open until it is closed.
 type place struct {
 	*chain
-	base    string      // what it is called in the last directory; "." is that directory itself
-	info    fs.FileInfo // of base, which is no link; nil if there is none
-	missing []string    // what is below base, of which there is nothing either
+	base    string      // its name in the last directory; "." is that directory itself
+	info    fs.FileInfo // of base, which is not a link; nil if base does not exist
+	missing []string    // components below base if base does not exist
 }
 
-// rel is the place's name in its area, which leads through no link.
+// rel returns the path of the place in its area. The path contains no link.
 func (p *place) rel() string {
 	return filepath.Join(filepath.Join(p.names...), p.base, filepath.Join(p.missing...))
 }
 
-// enter goes into the directory that the place is.
+// enter makes the directory at the place the last one of the chain.
 func (p *place) enter() error {
 	if p.base == "." {
 		return nil
@@ -34,8 +34,8 @@ func (p *place) enter() error {
 	return nil
 }
 
-// open opens the regular file or the directory of the place, or makes the file, as the flags of [os.OpenFile] say. It
-// follows no link, and is no file of those that are private.
+// open opens the regular file or the directory at the place, or creates the file, according to the flags of
+// [os.OpenFile]. It does not follow links, and returns an error for a private file.
 func (p *place) open(flag int, perm fs.FileMode, private []secret) (*os.File, error) {
 	const making = os.O_CREATE | os.O_EXCL
 	switch {
@@ -86,7 +86,7 @@ func (p *place) create(flag int, perm fs.FileMode) (*os.File, error) {
 	return file, err
 }
 
-// verify checks what was opened: that it is what the place is, and that tools may have it.
+// verify checks that the opened file is the one at the place, and that tools may use it.
 func (p *place) verify(dir *os.Root, file *os.File, private []secret) error {
 	info, err := file.Stat()
 	switch {
@@ -106,7 +106,7 @@ func (p *place) verify(dir *os.Root, file *os.File, private []secret) error {
 	return nil
 }
 
-// mkdirAll makes the directories that are missing.
+// mkdirAll creates the missing directories.
 func (p *place) mkdirAll(perm fs.FileMode) error {
 	if p.info != nil {
 		if !p.info.IsDir() {

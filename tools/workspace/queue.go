@@ -7,12 +7,12 @@ import (
 	"sync/atomic"
 )
 
-// A queue lets one at a time through for each key, in the order in which they came. The zero value is ready.
+// A queue runs one caller at a time for each key, in the order of arrival. The zero value is ready for use.
 type queue struct {
 	mu    sync.Mutex
-	lines map[string][]chan struct{} // per key, closed when it is one's turn: only the first is
+	lines map[string][]chan struct{} // by key, a channel per caller, closed at its turn; only the first one is closed
 
-	entered atomic.Uint64 // calls
+	entered atomic.Uint64 // calls so far
 }
 
 func (q *queue) run(ctx context.Context, key string, f func() error) error {

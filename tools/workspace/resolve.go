@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Resolve turns a path as a model writes it into an absolute one: one leading @ is dropped (people mention files so),
-// unusual spaces become plain ones, ~ is the home directory, and a relative path begins at the working directory. An
-// absolute path is left as it is.
+// Resolve turns a path as written by a model into an absolute one: it drops one leading @ (people mention files that
+// way), replaces unusual spaces by plain ones, expands ~ to the home directory, and resolves relative paths against
+// the working directory. An absolute path is returned unchanged.
 func (w *Workspace) Resolve(path string) string {
 	path = strings.TrimPrefix(path, "@")
 	path = strings.Map(plainSpace, path)

@@ -148,7 +148,7 @@ func TestSwappedDirectoryDoesNotLeadIntoAStore(t *testing.T) {
 			rig.Put("swap/token", "plain")
 			rig.Put("swap/msgs/1.blk", "plain")
 			before := tree(t, rig.Path("data"))
-			stop := rig.ComeAndGo("swap", target)
+			stop := rig.SwapWithLink("swap", target)
 			opened := 0
 			for range 1000 {
 				for _, path := range []string{"swap/token", "swap/msgs/1.blk"} {

@@ -1,15 +1,15 @@
 // Package workspace gives tools access to the files below a root directory and to nothing else.
 //
-// Every path is followed component by component below an [os.Root], symbolic links included: a link, relative or
-// absolute, may lead anywhere inside and nowhere else. Each directory on the way is opened in the one before, and the
-// file in the last one, so a link that is put in between the check and the use does not lead anywhere else either.
+// Every path is followed component by component below an [os.Root], including symbolic links: a link, relative or
+// absolute, may lead anywhere inside and nowhere else. Each directory on the way is opened in the previous one, and
+// the file in the last one, so a link that is inserted between check and use cannot lead outside either.
 //
-// Two things inside are denied. One is the store of a runner: a directory with the mark [schemas.StoreMark] and all
-// that is in it, by whatever name it is reached. Such a mark cannot be made here. The other are the private files of
-// the options. That they exist can be seen.
+// Two things inside are denied. One is the store of a runner: a directory with the mark [schemas.StoreMark] and
+// everything in it, under whatever name it is reached. Such a mark cannot be created through a workspace. The other
+// are the private files of the options. Their existence is visible.
 //
-// A path to what is denied gives a [DeniedError]; one that leads outside before anything outside is touched, so that
-// not even the existence of files there can be found out.
+// A path to something denied returns a [DeniedError]. For a path that leads outside, this happens before anything
+// outside is touched, so that not even the existence of files there can be found out.
 package workspace
 
 import (
@@ -23,21 +23,22 @@ import (
 type Options struct {
 	// Root is the directory that paths are confined to. It must exist.
 	Root string
-	// Dir is where relative paths begin and commands run, default Root. It may be missing.
+	// Dir is the directory of relative paths and of commands, default Root. It need not exist.
 	Dir string
-	// Home is what ~ stands for; empty leaves ~ as it is.
+	// Home replaces ~ in paths; if it is empty, ~ is left unchanged.
 	Home string
 	// Also are further directories that paths may lead into. They must exist.
 	Also []string
-	// Files are patterns, as of [filepath.Match], of single files that may be read besides: files directly in a
-	// directory, named by an absolute path. The directory must exist.
+	// Files are patterns of [filepath.Match] for single files that may be read, too. A pattern is an absolute path;
+	// only its last component may have wildcards. The directory must exist.
 	Files []string
-	// Private are files that tools must neither read nor write wherever they lie, such as the credentials of the process:
-	// those that have these names now, under any name, and those that have them at the time.
+	// Private are files that tools must neither read nor write, wherever they are, such as the credentials of the
+	// process: the files that have these names when the workspace is opened, under any name that they get later, and
+	// the files that have these names at the time of access.
 	Private []string
 }
 
-// A Workspace is safe for concurrent use.
+// A Workspace gives access to its files. It is safe for concurrent use.
 type Workspace struct {
 	dir, home string
 	areas     []*area
@@ -46,18 +47,18 @@ type Workspace struct {
 	queue     queue
 }
 
-// An area is a directory below which paths are allowed, under its names: as given, and with links resolved.
+// An area is a directory that paths may lead into. It has two names: as given, and with links resolved.
 type area struct {
 	names []string
 	root  *os.Root
 }
 
 type filePattern struct {
-	base string // of the last path component
+	base string // pattern of the last path component
 	in   *area
 }
 
-// A DeniedError says that tools may not use what a path leads to: it is outside of the workspace, in the store of a
+// A DeniedError reports that tools may not use the target of a path: it is outside the workspace, in the store of a
 // runner, or private.
 type DeniedError struct {
 	Path   string // as resolved
@@ -67,7 +68,7 @@ type DeniedError struct {
 // Error tells the model why.
 func (e *DeniedError) Error() string { return "Access denied: " + e.Path + " " + e.Reason }
 
-// Open checks the options and opens the directories. All mistakes are reported at once.
+// Open validates the options and opens the directories. It reports all mistakes at once.
 func Open(o Options) (*Workspace, error) {
 	w := &Workspace{home: o.Home}
 	var errs []error
@@ -84,7 +85,7 @@ func Open(o Options) (*Workspace, error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("workspace: private file %q: %w", name, err))
 		}
-		info, _ := os.Stat(abs) // nil if there is none
+		info, _ := os.Stat(abs) // nil if the file does not exist
 		w.private = append(w.private, secret{abs, info})
 	}
 	for _, pattern := range o.Files {
@@ -135,10 +136,10 @@ func openArea(dir string) (*area, error) {
 	return a, nil
 }
 
-// name is the area's name with links resolved.
+// name returns the area's name with links resolved.
 func (a *area) name() string { return a.names[0] }
 
-// Close gives the directories back. Files that are open stay usable.
+// Close closes the directories. Files that are open stay usable.
 func (w *Workspace) Close() error {
 	var errs []error
 	for _, a := range w.areas {
@@ -150,8 +151,8 @@ func (w *Workspace) Close() error {
 	return errors.Join(errs...)
 }
 
-// Root is the directory that paths are confined to, with links resolved.
+// Root returns the directory that paths are confined to, with links resolved.
 func (w *Workspace) Root() string { return w.areas[0].name() }
 
-// Dir is where relative paths begin and commands run.
+// Dir returns the directory where relative paths start and commands run.
 func (w *Workspace) Dir() string { return w.dir }

@@ -38,10 +38,11 @@ type arguments struct {
 	Content string `json:"content"`
 }
 
-// New returns the tool, which writes files of the workspace. The caller keeps it open as long as the tool is used.
+// New returns the tool, which writes files of the workspace. The caller must keep the workspace open while the tool
+// is in use.
 //
-// It is idempotent: a call has the content of the whole file in it, so that carrying it out again, after a worker that
-// died in the middle, leaves the same file. Calls for one file wait for each other, and for edits, in this process.
+// It is idempotent: a call contains the whole content of the file, so executing it again after a worker has died
+// leaves the same file. Calls for the same file wait for each other, and for edits, within this process.
 func New(w *workspace.Workspace) tools.Tool {
 	return tools.Must(tools.Typed(schemas.ToolDefinition{
 		Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),

@@ -6,10 +6,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// protocolVersion is the one that the events are of.
+// protocolVersion is the version of the events.
 const protocolVersion = "1.0"
 
-// event is an event of the protocol. Members that do not belong to its type are left out.
+// event is an event of the protocol. Members that do not belong to its type are omitted.
 type event struct {
 	Type            string `json:"type"`
 	ThreadID        string `json:"threadId,omitempty"`
@@ -33,7 +33,7 @@ type event struct {
 	Usage           []usage `json:"usage,omitempty"`
 }
 
-// usage are the tokens of a run. Those of the cache are part of the input.
+// usage has the tokens of a run. Cached tokens are part of the input.
 type usage struct {
 	Provider          string `json:"provider,omitempty"`
 	Model             string `json:"model,omitempty"`
@@ -61,7 +61,7 @@ type interrupt struct {
 	Metadata       map[string]any  `json:"metadata"`
 }
 
-// approvalSchema is what a resume's payload says.
+// approvalSchema describes the payload of a resume.
 var approvalSchema = json.RawMessage(`{"type":"object","properties":{"approved":{"type":"boolean"},` +
 	`"reason":{"type":"string"},"editedArgs":{"type":"object"}},"required":["approved"]}`)
 

@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	maxFrontends   = 256              // threads whose clients' tools are announced
-	maxTools       = 64               // of a thread
-	frontendIdle   = 10 * time.Minute // after the last request, where no call waits
+	maxFrontends   = 256              // threads whose client tools are announced at once
+	maxTools       = 64               // per thread
+	frontendIdle   = 10 * time.Minute // after the last request, if no call waits
 	announceWithin = 10 * time.Second
 )
 
-// channelPrefix begins the names of a session's channels. Another session, a copy of it too, has another.
+// channelPrefix begins the names of a session's channels. Another session, even a copy, has another prefix.
 func channelPrefix(session string) string {
 	sum := sha256.Sum256([]byte(session))
 	return "agui-" + hex.EncodeToString(sum[:8]) + "-"
 }
 
-// channelOf is the workspace of the tools of a session's client: the one that the session is bound to, so that calls
-// find their client after a restart, or a new one. Nobody can guess it: whoever knows a channel can have its tools
-// described to a session.
+// channelOf returns the workspace of the tools of a session's client: the one that the session is bound to, so that
+// calls find their client after a restart, or a new one. It cannot be guessed, because knowing a channel suffices to
+// have its tools described to a session.
 func channelOf(session string, bound string) string {
 	if isChannel(session, bound) {
 		return bound
@@ -48,7 +48,7 @@ func isChannel(session, workspace string) bool {
 	return ok && len(secret) >= len(rand.Text())
 }
 
-// frontends announces the tools of clients, and has their calls wait for what the clients answer.
+// frontends announces the tools of clients, and lets their calls wait for the clients' answers.
 type frontends struct {
 	c   *client.Client
 	log *slog.Logger
@@ -60,17 +60,17 @@ type frontends struct {
 	ending sync.WaitGroup
 }
 
-// frontend is the worker of one session's client.
+// frontend is the worker for one session's client.
 type frontend struct {
 	channel string
 	tools   string // what it announces, as JSON
 	used    time.Time
-	calls   int // that wait
+	calls   int // number of waiting calls
 	stop    context.CancelFunc
-	ready   chan struct{} // closed when they are announced
+	ready   chan struct{} // closed when the tools are announced
 }
 
-// waiting is a call, or an answer that has come before it.
+// waiting is a call, or an answer that arrived before its call.
 type waiting struct {
 	answer inputMessage
 	ready  chan struct{}
@@ -90,8 +90,8 @@ func (f *frontends) close() {
 	f.ending.Wait()
 }
 
-// serve announces the tools of a session's client and returns their channel when they are. Tools that were announced
-// before are left until other ones come. bound is the channel that the session is bound to.
+// serve announces the tools of a session's client and returns their channel once they are announced. Earlier tools
+// stay until different ones arrive. bound is the channel that the session is bound to.
 func (f *frontends) serve(ctx context.Context, session, bound string, list []frontendTool) (channel string, err error) {
 	if len(list) == 0 {
 		return "", nil
@@ -120,14 +120,15 @@ func (f *frontends) serve(ctx context.Context, session, bound string, list []fro
 func (f *frontends) worker(session, bound, described string, list []frontendTool) (*frontend, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// Calls that wait keep their worker, whatever other tools the client brings meanwhile.
+	// Waiting calls keep their worker, even if the client brings different tools in the meantime.
 	if one := f.all[session]; one != nil && (one.tools == described || one.calls > 0) {
 		one.used = time.Now()
 		return one, nil
 	}
 	f.sweep()
 	if f.closed || len(f.all) >= maxFrontends {
-		return nil, fmt.Errorf("no room for the tools of session %s: %d threads have some", session, len(f.all))
+		return nil, fmt.Errorf("announce the tools of session %s: the limit of %d threads with tools is reached", session,
+			len(f.all))
 	}
 	one := &frontend{tools: described, used: time.Now(), ready: make(chan struct{})}
 	before := f.all[session]
@@ -150,7 +151,7 @@ func (f *frontends) worker(session, bound, described string, list []frontendTool
 	f.ending.Go(func() {
 		defer cancel()
 		if err := w.Run(ctx); err != nil {
-			f.log.Warn("tools of a client are not served any more", "session", session, "err", err)
+			f.log.Warn("stopped serving the tools of a client", "session", session, "err", err)
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -161,7 +162,7 @@ func (f *frontends) worker(session, bound, described string, list []frontendTool
 	return one, nil
 }
 
-// tools are those of a session's client. A call of another session is none of its.
+// tools returns the tools of a session's client. They refuse calls of other sessions.
 func (f *frontends) tools(session string, list []frontendTool) (all []tools.Tool) {
 	execute := func(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
 		if call.Session != session {
@@ -172,12 +173,12 @@ func (f *frontends) tools(session string, list []frontendTool) (all []tools.Tool
 	for _, t := range list {
 		all = append(all, tools.Tool{Execute: execute, ToolDefinition: schemas.ToolDefinition{
 			Name: t.Name, Description: t.Description, Parameters: t.Parameters, Channel: true,
-			Effect: schemas.EffectIdempotent}}) // to wait for an answer again does no harm
+			Effect: schemas.EffectIdempotent}}) // waiting for an answer again is harmless
 	}
 	return all
 }
 
-// sweep withdraws the tools of clients that have been away for long. The caller has the lock.
+// sweep withdraws the tools of clients that have been idle too long. The caller holds the lock.
 func (f *frontends) sweep() {
 	for session, one := range f.all {
 		if one.calls == 0 && time.Since(one.used) > frontendIdle {
@@ -187,7 +188,7 @@ func (f *frontends) sweep() {
 	}
 }
 
-// wait is the execution of a call: it waits for the client's answer.
+// wait executes a call: it waits for the client's answer.
 func (f *frontends) wait(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
 	w := f.call(call.Session, call.Key, 1)
 	defer f.over(call.Session, call.Key)
@@ -208,7 +209,7 @@ func (f *frontends) wait(ctx context.Context, call tools.Call) (schemas.ToolResu
 
 func callName(session string, key schemas.CallKey) string { return session + "/" + string(key) }
 
-// call returns a call by its name, of the first that comes.
+// call returns a call by name, creating it if the call or its answer is the first to arrive.
 func (f *frontends) call(session string, key schemas.CallKey, waits int) *waiting {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -233,7 +234,7 @@ func (f *frontends) over(session string, key schemas.CallKey) {
 	delete(f.calls, callName(session, key))
 }
 
-// answer hands a client's results to their calls. The first of a call counts.
+// answer passes a client's results to their calls. The first result of a call counts.
 func (f *frontends) answer(session string, results map[schemas.CallKey]inputMessage) {
 	for key, m := range results {
 		w := f.call(session, key, 0)

@@ -21,10 +21,10 @@ const (
 	AbortPattern = "POST /ag-ui/abort"
 )
 
-// maxInput is how long a request may be: clients send all messages of a thread each time.
+// maxInput limits a request: clients send all messages of a thread each time.
 const maxInput = 32 << 20
 
-// Bridge serves AG-UI. Its methods may be called concurrently.
+// Bridge serves AG-UI. Its methods are safe for concurrent use.
 type Bridge struct {
 	c         *client.Client
 	load      bridge.Loader
@@ -32,24 +32,24 @@ type Bridge struct {
 	frontends *frontends
 }
 
-// Options configures [New]. All may stay empty.
+// Options configures [New]. The zero value is usable.
 type Options struct {
-	// Load reads sessions. Nil folds their logs from the first event on.
+	// Load reads the state of sessions. Nil folds their logs from the first event.
 	Load bridge.Loader
-	// Logger is given refused requests at level debug; nil discards.
+	// Logger logs refused requests at level debug; nil discards.
 	Logger *slog.Logger
 }
 
-// New returns a bridge, which the caller has to [Bridge.Close] before the client.
+// New returns a bridge. The caller must [Bridge.Close] it before the client.
 func New(c *client.Client, o Options) *Bridge {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Bridge{c: c, load: o.Load, log: o.Logger, frontends: newFrontends(c, o.Logger)}
 }
 
-// Close withdraws the tools of clients. Calls that wait for a client are answered with an error.
+// Close withdraws the tools of clients, and answers their waiting calls with an error.
 func (b *Bridge) Close() { b.frontends.close() }
 
-// Abort is the handler that ends the run of a thread: {"threadId": …}. AG-UI itself has no way to say so.
+// Abort is the handler that ends the run of a thread: {"threadId": …}. AG-UI itself has no request for it.
 func (b *Bridge) Abort(w http.ResponseWriter, r *http.Request) {
 	in, err := read(w, r)
 	if err == nil {
@@ -78,7 +78,7 @@ func read(w http.ResponseWriter, r *http.Request) (*runInput, error) {
 	return in, nil
 }
 
-// ServeHTTP begins a run, or goes on with one, and streams it.
+// ServeHTTP starts a run, or continues one, and streams it.
 func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in, err := read(w, r)
 	if err == nil && in.RunID == "" {
@@ -102,8 +102,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	run.serve(r.Context())
 }
 
-// open reads what the log comes to. What has become of a command that is in the log already, its events say: they are
-// read all.
+// open folds the log. If the command is in the log already, it reads all events to find the command's outcome.
 func (r *run) open(ctx context.Context) error {
 	session := r.b.c.Session(bridge.SessionID(r.in.ThreadID))
 	r.tracker = client.NewTracker(r.command)
@@ -117,7 +116,7 @@ func (r *run) open(ctx context.Context) error {
 	return r.follower.CatchUp(ctx, nil)
 }
 
-// begin does what the request asks for.
+// begin sends the commands of the request.
 func (r *run) begin(ctx context.Context) error {
 	state := &r.follower.State
 	news, err := r.in.news(func(id string) bool { return state.Message(id) != nil })
@@ -126,7 +125,7 @@ func (r *run) begin(ctx context.Context) error {
 	}
 	answers := r.frontendResults()
 	switch {
-	case state.Known.Has(r.command): // the same run again: it is followed
+	case state.Known.Has(r.command): // a repeated request: follow its run
 		_, err := r.serveTools(ctx)
 		return err
 	case len(r.in.Resume) > 0 && len(news) > 0:
@@ -137,7 +136,7 @@ func (r *run) begin(ctx context.Context) error {
 	case len(answers) > 0 && len(news) == 0:
 		r.current()
 		r.answered = answers
-		r.b.frontends.answer(r.follower.Session.ID(), answers) // which a worker may have to be started for
+		r.b.frontends.answer(r.follower.Session.ID(), answers) // their worker may have to be started first
 		_, err := r.serveTools(ctx)
 		return err
 	case len(news) > 0:
@@ -147,12 +146,12 @@ func (r *run) begin(ctx context.Context) error {
 	return nil
 }
 
-// serveTools announces the tools that the client brings, if it does, and returns their channel.
+// serveTools announces the client's tools, if it has any, and returns their channel.
 func (r *run) serveTools(ctx context.Context) (channel string, err error) {
 	return r.b.frontends.serve(ctx, r.follower.Session.ID(), r.follower.State.Settings.Channel, r.in.Tools)
 }
 
-// current has the run followed that is under way.
+// current follows the run in progress.
 func (r *run) current() {
 	if r.follower.State.Run != nil {
 		r.target = r.follower.State.Run.ID
@@ -173,40 +172,53 @@ func (r *run) prompt(ctx context.Context, news schemas.Messages) error {
 	return err
 }
 
-// resume answers the calls that wait for approval. Each answer has an id that the run's is part of, so that a resume
-// that is sent again changes nothing; the arguments that it brings are part of it too, so that others can be sent where
-// the session has refused those.
+// resume answers the calls that wait for approval. The id of each answer contains the run's id, so that a repeated
+// resume changes nothing, and its arguments, so that a client can send others after the session has refused some.
 func (r *run) resume(ctx context.Context) error {
 	state := &r.follower.State
-	named := map[string]bool{}
 	r.decided = map[schemas.CallKey]bool{}
 	var commands []resume
 	for _, a := range r.in.Resume {
-		named[a.InterruptID], r.decided[schemas.CallKey(a.InterruptID)] = true, true
+		asked := a.asked()
+		r.decided[asked.Call] = true
 		if err := a.check(); err != nil {
 			return err
 		}
-		switch call := state.Call(schemas.CallKey(a.InterruptID)); {
+		switch call := state.Call(asked.Call); {
 		case !state.Known.Has(r.answerID(a)):
 			commands = append(commands, a)
-		case call != nil && call.AwaitsApproval(): // an answer that counts is in the log together with its command
+		case call != nil && call.AwaitsApproval(): // if it was answered, the log has the answer with its command
 			return &bridge.RequestError{Reason: fmt.Sprintf("resume of %.80q: the session has refused just this answer of "+
 				"this run: answer otherwise", a.InterruptID)}
 		}
 	}
 	for _, c := range bridge.Waiting(state) {
-		if !named[string(c.Key)] {
+		if !r.decided[c.Key] {
 			return &bridge.RequestError{Reason: fmt.Sprintf("the resume does not answer %s, which waits, too", c.Key)}
 		}
 	}
-	// Those that the session may refuse come first, so that a refusal leaves the other calls as they were.
-	slices.SortStableFunc(commands, func(a, b resume) int { return len(b.edited()) - len(a.edited()) })
+	// Answers that the session may refuse come first, so that a refusal leaves the other calls unanswered.
+	slices.SortStableFunc(commands, func(a, b resume) int { return r.riskOfRefusal(b) - r.riskOfRefusal(a) })
 	for _, a := range commands {
 		if err := r.follower.Session.Do(ctx, a.answer(), client.WithID(r.answerID(a))); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// riskOfRefusal ranks how likely the session refuses an answer: it refers to another request than the waiting one, or
+// has arguments.
+func (r *run) riskOfRefusal(a resume) int {
+	asked := a.asked()
+	call := r.follower.State.Call(asked.Call)
+	switch {
+	case call != nil && call.Approval != nil && call.Approval.OtherThan(asked.Answer("")):
+		return 2
+	case a.edited() != nil:
+		return 1
+	}
+	return 0
 }
 
 func (r *run) answerID(a resume) string {

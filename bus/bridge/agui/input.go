@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// runInput is what a client sends, as far as it is used.
+// runInput is the part of a client's request that is used.
 type runInput struct {
 	ThreadID        string         `json:"threadId"`
 	RunID           string         `json:"runId"`
@@ -40,11 +40,11 @@ type resume struct {
 	Payload     struct {
 		Approved *bool           `json:"approved"`
 		Reason   string          `json:"reason"`
-		Edited   json.RawMessage `json:"editedArgs"` // in place of all of the call's arguments; none and null leave them
+		Edited   json.RawMessage `json:"editedArgs"` // replaces all arguments of the call; missing or null keeps them
 	} `json:"payload"`
 }
 
-// edited are the arguments that a call is approved with in place of its own, nil if there are none.
+// edited returns the arguments that replace the call's own, nil if there are none.
 func (a resume) edited() json.RawMessage {
 	if string(a.Payload.Edited) == "null" {
 		return nil
@@ -52,7 +52,7 @@ func (a resume) edited() json.RawMessage {
 	return a.Payload.Edited
 }
 
-// check returns what is wrong with an answer, whatever it answers.
+// check returns what is wrong with an answer, independent of the call.
 func (a resume) check() error {
 	wrong := ""
 	switch approved := a.Payload.Approved; {
@@ -72,9 +72,24 @@ func (a resume) check() error {
 	return &bridge.RequestError{Reason: fmt.Sprintf("resume of %.80q: %s", a.InterruptID, wrong)}
 }
 
-// answer is the command that the answer is.
+// interruptID consists of the call and, if the request has one, its digest.
+func interruptID(asked *schemas.ApprovalRequested) string {
+	if asked.Digest == "" {
+		return string(asked.Call)
+	}
+	return string(asked.Call) + "/" + asked.Digest
+}
+
+// asked returns the request that the answer refers to, as far as the answer names it.
+func (a resume) asked() schemas.ApprovalRequested {
+	call, digest, _ := strings.Cut(a.InterruptID, "/")
+	return schemas.ApprovalRequested{Call: schemas.CallKey(call), Digest: digest}
+}
+
+// answer returns the command for the answer.
 func (a resume) answer() schemas.CommandData {
-	call := schemas.ApprovalAnswer{Call: schemas.CallKey(a.InterruptID), Reason: a.Payload.Reason}
+	asked := a.asked()
+	call := asked.Answer(a.Payload.Reason)
 	switch {
 	case a.Status == "cancelled":
 		call.Reason = cmp.Or(call.Reason, "the client has cancelled it")
@@ -85,10 +100,10 @@ func (a resume) answer() schemas.CommandData {
 	return &schemas.Deny{ApprovalAnswer: call}
 }
 
-// modern reports whether the client is one of 1.0 or later, which say so.
+// modern reports whether the client uses version 1.0 or later, which send their version.
 func (in *runInput) modern() bool { return in.ProtocolVersion != "" }
 
-// part is one part of a content that is a list.
+// part is one part of a content list.
 type part struct {
 	Type   string `json:"type"`
 	Text   string `json:"text"`
@@ -99,7 +114,7 @@ type part struct {
 	} `json:"source"`
 }
 
-// contents reads a message's content: a text, or parts of text and of images that are in them.
+// contents decodes a message's content: a text, or parts of text and inline images.
 func (m inputMessage) contents() (c schemas.Contents, err error) {
 	var text string
 	if json.Unmarshal(m.Content, &text) == nil {
@@ -123,7 +138,7 @@ func (m inputMessage) contents() (c schemas.Contents, err error) {
 	return c, nil
 }
 
-// news are the user messages behind all that the log knows, and behind the last that is not the user's.
+// news returns the user messages after all messages that the log knows and after the last one that is not the user's.
 func (in *runInput) news(known func(id string) bool) (messages schemas.Messages, err error) {
 	first := 0
 	for i, m := range in.Messages {
@@ -143,7 +158,7 @@ func (in *runInput) news(known func(id string) bool) (messages schemas.Messages,
 	return messages, nil
 }
 
-// results are the tool messages, by the id of their call.
+// results returns the tool messages by the id of their call.
 func (in *runInput) results() map[string]inputMessage {
 	results := map[string]inputMessage{}
 	for _, m := range in.Messages {

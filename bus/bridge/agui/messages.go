@@ -39,17 +39,17 @@ type toolMessage struct {
 	Error      string `json:"error,omitempty"`
 }
 
-// callID is the id of the nth call of a message, from 0. The model's own need not be unique.
+// callID returns the id of the nth call of a message, from 0. The model's own id need not be unique.
 func callID(message string, n int) string { return message + "." + strconv.Itoa(n) }
 
-// reasoningID is the id of what a message was thought with.
+// reasoningID returns the id of a message's reasoning.
 func reasoningID(message string) string { return message + ".r" }
 
-// openCall is a call of the transcript that has no result yet.
+// openCall is a call of the transcript without a result.
 type openCall struct{ model, id string }
 
-// snapshot is the transcript. Reasoning is left out, which keeps what the client has of it. A message of a role that
-// only the application knows is left out too.
+// snapshot returns the transcript. It omits reasoning, so that the client keeps what it has of it, and messages of
+// application-defined roles.
 func snapshot(s *loop.State) *[]any {
 	list := []any{}
 	var open []openCall
@@ -70,7 +70,7 @@ func snapshot(s *loop.State) *[]any {
 		case *schemas.ToolResultMessage:
 			var id string
 			if id, open = answered(open, m.ToolCallID); id == "" {
-				continue // of a call that is not in the transcript
+				continue // its call is not in the transcript
 			}
 			t := toolMessage{ID: e.ID, Role: "tool", ToolCallID: id, Content: shown(m.Content)}
 			if m.IsError {
@@ -82,7 +82,7 @@ func snapshot(s *loop.State) *[]any {
 	return &list
 }
 
-// answered takes the first open call with the model's id. Results stand in the order of the calls.
+// answered removes the first open call with the model's id. Results are in the order of the calls.
 func answered(open []openCall, model string) (id string, left []openCall) {
 	for i, c := range open {
 		if c.model == model {
@@ -92,7 +92,7 @@ func answered(open []openCall, model string) (id string, left []openCall) {
 	return "", open
 }
 
-// resultOf is the id of the call that a result of the transcript answers.
+// resultOf returns the id of the call that a result of the transcript belongs to.
 func resultOf(s *loop.State, message string) string {
 	var open []openCall
 	for _, e := range s.Messages {
@@ -119,7 +119,7 @@ func arguments(c schemas.ToolCall) string {
 	return string(c.Arguments)
 }
 
-// partsOf is a user's content: a text where it is nothing else.
+// partsOf returns a user's content, as a plain text if it contains nothing else.
 func partsOf(c schemas.Contents) any {
 	var parts []any
 	images := false
@@ -139,7 +139,7 @@ func partsOf(c schemas.Contents) any {
 	return parts
 }
 
-// shown is a result as text, the one form that clients of all versions take.
+// shown returns a result as text, the only form that clients of all versions accept.
 func shown(c schemas.Contents) string {
 	lines := []string{}
 	for _, block := range c {

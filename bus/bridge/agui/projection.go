@@ -10,11 +10,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// projection makes events of AG-UI of what happens in one run. It does no I/O and is of one goroutine.
+// projection derives AG-UI events from what happens in one run. It does no I/O and is not safe for concurrent use.
 type projection struct {
 	state   *loop.State // as folded up to the item at hand
 	modern  bool
-	own     string // the command whose messages the client has sent itself
+	own     string // command whose messages the client has sent itself
 	out     []event
 	step    string
 	replies map[string]*reply
@@ -23,9 +23,9 @@ type projection struct {
 // reply is what a client has received of a message that is being streamed.
 type reply struct {
 	id       string
-	text     strings.Builder // as the others: pieces may be many and small, and none costs what was said before it
-	textAt   int             // content index of what was said last
-	started  bool            // there was a TEXT_MESSAGE_START
+	text     strings.Builder // a Builder, because appending must not cost the length of the text
+	textAt   int             // content index of the last text
+	started  bool            // TEXT_MESSAGE_START was sent
 	open     string
 	thoughts strings.Builder
 	calls    []*sentCall
@@ -35,10 +35,10 @@ type sentCall struct {
 	started, ended bool
 	name           string
 	args           strings.Builder
-	index          int // among the message's contents
+	index          int // in the message's content
 }
 
-// maxCalls is how many calls of a reply are shown before it is complete, which costs their square.
+// maxCalls limits the calls of a reply that are shown before it is complete: the cost is quadratic.
 const maxCalls = 256
 
 // What may be open in a reply; calls are open with their id.
@@ -52,7 +52,7 @@ func newProjection(state *loop.State, modern bool, own string) *projection {
 	return &projection{state: state, modern: modern, own: own, replies: map[string]*reply{}}
 }
 
-// take returns the events that an item of the run comes to.
+// take returns the events derived from an item of the run.
 func (p *projection) take(i client.Item) []event {
 	p.out = nil
 	if i.Update != nil {
@@ -75,13 +75,13 @@ func (p *projection) take(i client.Item) []event {
 
 func (p *projection) emit(e event) { p.out = append(p.out, e) }
 
-// snapshot tells the whole transcript, before which nothing may be open.
+// snapshot emits the whole transcript. Nothing may be open before it.
 func (p *projection) snapshot() {
 	p.closeAll()
 	p.emit(event{Type: "MESSAGES_SNAPSHOT", Messages: snapshot(p.state)})
 }
 
-// finish ends what is open, as has to be before the end of a run, and returns those events.
+// finish closes what is open, which is required before the end of a run, and returns those events.
 func (p *projection) finish() []event {
 	p.out = nil
 	p.closeAll()
@@ -131,7 +131,7 @@ func (p *projection) delta(r *reply, e schemas.StreamEvent) {
 	switch e.Type {
 	case schemas.StreamTextDelta:
 		if r.textAt >= 0 && r.textAt != e.ContentIndex {
-			p.say(r, "\n") // as blocks of text are joined
+			p.say(r, "\n") // text blocks are joined by line breaks
 		}
 		r.textAt = e.ContentIndex
 		p.say(r, e.Delta)
@@ -151,7 +151,7 @@ func (p *projection) delta(r *reply, e schemas.StreamEvent) {
 	}
 }
 
-// say goes on with a reply's text.
+// say appends to a reply's text.
 func (p *projection) say(r *reply, delta string) {
 	if delta == "" {
 		return
@@ -180,7 +180,7 @@ func (p *projection) think(r *reply, delta string) {
 	p.emit(event{Type: "REASONING_MESSAGE_CONTENT", MessageID: id, Delta: delta})
 }
 
-// call goes on with the arguments of a reply's nth call, which is begun where it was not.
+// call appends to the arguments of a reply's nth call, starting it if necessary.
 func (p *projection) call(r *reply, n int, name, args string) {
 	c, id := r.calls[n], callID(r.id, n)
 	if !c.started {
@@ -194,7 +194,7 @@ func (p *projection) call(r *reply, n int, name, args string) {
 	}
 }
 
-// close ends what is open in a reply.
+// close closes what is open in a reply.
 func (p *projection) close(r *reply) {
 	switch r.open {
 	case openNothing:
@@ -212,12 +212,12 @@ func (p *projection) close(r *reply) {
 	r.open = openNothing
 }
 
-// message takes a whole message of the log.
+// message processes a complete message of the log.
 func (p *projection) message(e *schemas.Event, d *schemas.MessageEnd) {
 	switch m := d.Message.Message.(type) {
 	case *schemas.UserMessage:
 		if e.CausationID == p.own || e.CausationID == "" && e.CorrelationID == p.own {
-			p.snapshot() // the client has it under an id of its own
+			p.snapshot() // the client knows it by its own id
 			return
 		}
 		p.emit(event{Type: "TEXT_MESSAGE_START", MessageID: d.MessageID, Role: "user"})
@@ -241,7 +241,7 @@ func (p *projection) message(e *schemas.Event, d *schemas.MessageEnd) {
 	}
 }
 
-// rest says what of a reply was not streamed. It reports whether what was streamed is a part of it.
+// rest emits what was not streamed of a reply. It reports whether what was streamed is a part of the reply.
 func (p *projection) rest(r *reply, m *schemas.AssistantMessage) bool {
 	var thoughts strings.Builder
 	for _, c := range m.Content {
@@ -250,7 +250,7 @@ func (p *projection) rest(r *reply, m *schemas.AssistantMessage) bool {
 		}
 	}
 	if missing, ok := strings.CutPrefix(thoughts.String(), r.thoughts.String()); ok && !r.started && len(r.calls) == 0 {
-		p.think(r, missing) // behind the reply's text it would come too late to be worth it
+		p.think(r, missing) // after the text it would come too late
 	}
 	missing, ok := strings.CutPrefix(m.Content.JoinText(), r.text.String())
 	if !ok {
@@ -291,7 +291,7 @@ func sameJSON(a, b string) bool {
 	return fmt.Sprint(x) == fmt.Sprint(y)
 }
 
-// callOf is the id of a call of the turn under way.
+// callOf returns the id of a call of the turn in progress.
 func (p *projection) callOf(key schemas.CallKey) string {
 	if p.state.Run == nil || p.state.Run.Turn == nil {
 		return ""

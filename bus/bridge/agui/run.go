@@ -11,8 +11,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// settle is how long nothing may happen before a run that waits for the client alone is handed to it: the calls of a
-// reply ask for their approvals one after the other.
+// settle is how long nothing must happen before a run that waits for the client is handed to it: the calls of a reply
+// request their approvals one after another.
 const settle = 100 * time.Millisecond
 
 // run is one request.
@@ -22,16 +22,16 @@ type run struct {
 	command  string
 	follower bridge.Follower
 	tracker  *client.Tracker                  // of the command
-	target   string                           // the run that is followed; "" until that of the command is known
-	joined   bool                             // it is not the command's
+	target   string                           // id of the run to follow; "" until the command's run is known
+	joined   bool                             // the followed run is not the command's
 	decided  map[schemas.CallKey]bool         // approvals that the client has answered
-	answered map[schemas.CallKey]inputMessage // results that it has brought
+	answered map[schemas.CallKey]inputMessage // results that the client has sent
 	stream   *bridge.EventStream
 	p        *projection
-	gone     error // the client is
+	gone     error // error of writing to the client
 }
 
-// serve streams the run from its beginning to an end.
+// serve streams the run from its beginning until its end.
 func (r *run) serve(ctx context.Context) {
 	state := &r.follower.State
 	begin := event{Type: "RUN_STARTED", ThreadID: r.in.ThreadID, RunID: r.in.RunID}
@@ -43,7 +43,7 @@ func (r *run) serve(ctx context.Context) {
 	r.follow(ctx)
 }
 
-// follow streams until there is an end, of which there is always one.
+// follow streams until the stream's last event, which it always sends.
 func (r *run) follow(ctx context.Context) {
 	state := &r.follower.State
 	if r.target == "" {
@@ -58,7 +58,7 @@ func (r *run) follow(ctx context.Context) {
 	items := bridge.Chan(watch, r.follower.Session.Watch(watch, state.Seq+1))
 	defer func() {
 		cancel()
-		for range items { // until the loop has ended
+		for range items { // wait for the loop to end
 		}
 	}()
 	quiet := time.NewTimer(settle)
@@ -84,9 +84,9 @@ func (r *run) follow(ctx context.Context) {
 	}
 }
 
-// item takes what happens and reports whether it ends the run.
+// item processes an item and reports whether it ends the run.
 func (r *run) item(i client.Item) (end event, over bool) {
-	if err := r.follower.Take(i); err != nil {
+	if err := r.follower.Apply(i); err != nil {
 		return event{Type: "RUN_ERROR", Message: err.Error(), Code: "damaged"}, true
 	}
 	if r.target == "" {
@@ -98,7 +98,7 @@ func (r *run) item(i client.Item) (end event, over bool) {
 	return r.ended(i.Event)
 }
 
-// ended reports whether the run has, by the event at hand, or, without one, as the log is.
+// ended reports whether the run has ended, with the given event or, for nil, according to the log.
 func (r *run) ended(e *schemas.Event) (end event, over bool) {
 	result, known, err := r.tracker.Ended()
 	switch {
@@ -109,7 +109,7 @@ func (r *run) ended(e *schemas.Event) (end event, over bool) {
 	case !r.joined:
 		return end, false
 	case r.target == "":
-		return event{Type: "RUN_FINISHED"}, true // there is nothing to follow: the snapshot is all
+		return event{Type: "RUN_FINISHED"}, true // nothing to follow: the snapshot is complete
 	case e == nil || e.RunID != r.target:
 		return end, false
 	}
@@ -127,7 +127,7 @@ func refused(err error) event {
 	return event{Type: "RUN_ERROR", Message: err.Error(), Code: "withdrawn"}
 }
 
-// broken is the end of a stream that cannot go on. The run does.
+// broken returns the end of a stream that cannot continue. The run itself continues.
 func (r *run) broken(ctx context.Context, err error) event {
 	if ctx.Err() != nil || err == nil {
 		return event{Type: "RUN_ERROR", Code: "unavailable",
@@ -137,14 +137,14 @@ func (r *run) broken(ctx context.Context, err error) event {
 	return event{Type: "RUN_ERROR", Message: err.Error(), Code: code}
 }
 
-// outcome is the end of a run that has ended.
+// outcome returns the end of a run that has ended.
 func (r *run) outcome(reason schemas.TerminationReason, message string, u schemas.Usage) event {
 	var used []usage
 	if r.in.modern() {
 		used = usageOf(u, r.follower.State.Config.Model)
 	}
 	switch {
-	case reason.Normal() || reason == "": // a hook has dealt with the input
+	case reason.Normal() || reason == "": // "": a hook handled the input
 		return event{Type: "RUN_FINISHED", Usage: used}
 	case reason == schemas.EndAbort && r.in.modern():
 		return event{Type: "RUN_FINISHED", Outcome: outcome{Type: "cancelled"}, Usage: used}
@@ -155,8 +155,8 @@ func (r *run) outcome(reason schemas.TerminationReason, message string, u schema
 	return event{Type: "RUN_ERROR", Message: message, Code: string(reason), Usage: used}
 }
 
-// waitsForClient reports whether the run waits for the client alone: for its approval, or the result of a tool of its
-// own. What this request has brought is on its way to the log: the run does not wait for that.
+// waitsForClient reports whether the run waits only for the client: for its approval, or for the result of one of its
+// tools. It does not wait for what this request has brought, which is on its way to the log.
 func (r *run) waitsForClient(ctx context.Context) (event, bool) {
 	state := &r.follower.State
 	if state.Run == nil || state.Run.Turn == nil || state.Run.Turn.Streaming != "" {
@@ -191,9 +191,10 @@ func (r *run) waitsForClient(ctx context.Context) (event, bool) {
 
 func (r *run) brought(call schemas.CallKey) bool { _, ok := r.answered[call]; return ok }
 
-// interruptOf asks about a call with the arguments that it is executed with.
+// interruptOf describes a call with the arguments that it is executed with. Its id contains the digest of the
+// request, so that an answer applies to what was shown.
 func interruptOf(c loop.Call, id string, asked *schemas.ApprovalRequested) interrupt {
-	i := interrupt{ID: string(c.Key), Reason: "tool_call", ToolCallID: id, ResponseSchema: approvalSchema,
+	i := interrupt{ID: interruptID(asked), Reason: "tool_call", ToolCallID: id, ResponseSchema: approvalSchema,
 		Message:  "May " + c.ToolCall.Name + " be executed?",
 		Metadata: map[string]any{"toolName": asked.ToolName, "arguments": asked.Args}}
 	if until := c.Approval.Until(); !until.IsZero() {
@@ -202,7 +203,7 @@ func interruptOf(c loop.Call, id string, asked *schemas.ApprovalRequested) inter
 	return i
 }
 
-// frontend reports whether a call is of a tool of the client.
+// frontend reports whether a call is of one of the client's tools.
 func (r *run) frontend(c loop.Call) bool {
 	for _, t := range r.follower.State.Config.Tools {
 		if t.Name == c.ToolCall.Name {
@@ -212,7 +213,7 @@ func (r *run) frontend(c loop.Call) bool {
 	return false
 }
 
-// frontendResults are what the client sends of calls that wait for it.
+// frontendResults returns the results that the client sends for waiting calls.
 func (r *run) frontendResults() map[schemas.CallKey]inputMessage {
 	state, results := &r.follower.State, map[schemas.CallKey]inputMessage{}
 	if state.Run == nil || state.Run.Turn == nil {
@@ -228,7 +229,7 @@ func (r *run) frontendResults() map[schemas.CallKey]inputMessage {
 	return results
 }
 
-// finish ends what is open and the stream.
+// finish closes what is open and ends the stream.
 func (r *run) finish(end event) {
 	if end.Type == "RUN_FINISHED" {
 		end.ThreadID, end.RunID = r.in.ThreadID, r.in.RunID

@@ -14,20 +14,26 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// pendingDays is how long an approval that has no end is said to last: the protocol wants one.
+// pendingDays is the lifetime reported for an approval without a timeout, which the protocol requires.
 const pendingDays = 365
 
-// approvals are those that wait, of all sessions, once a connection has asked for them.
+// approvals are the waiting approvals of all sessions, once a connection has requested them.
 type approvals struct {
 	mu      sync.Mutex
 	begun   bool
 	waiting map[string]map[string]any // by id
 }
 
-// approvalID is the session and the call.
-func approvalID(session string, call schemas.CallKey) string { return session + "/" + string(call) }
+// approvalID consists of the session, the call and the request's digest, so that an answer applies to what was shown.
+func approvalID(session string, asked schemas.ApprovalRequested) string {
+	id := session + "/" + string(asked.Call)
+	if asked.Digest != "" {
+		id += "/" + asked.Digest
+	}
+	return id
+}
 
-// approvalList is what waits. From the first time on the connection gets every change.
+// approvalList returns the waiting approvals. From the first call on, the connection receives every change.
 func (p *peer) approvalList(ctx context.Context, _ json.RawMessage) (any, error) {
 	p.asks.mu.Lock()
 	if p.asks.begun {
@@ -55,7 +61,7 @@ func (p *peer) approvalList(ctx context.Context, _ json.RawMessage) (any, error)
 	return page, nil
 }
 
-// pending asks for what waits at this moment.
+// pending queries the approvals that wait now.
 func (p *peer) pending(ctx context.Context) ([]map[string]any, error) {
 	all := []map[string]any{}
 	q := schemas.SessionsQuery{Status: []schemas.SessionStatus{schemas.SessionWaitingForApproval},
@@ -70,9 +76,9 @@ func (p *peer) pending(ctx context.Context) ([]map[string]any, error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
-			// One session's data, which go ahead of its log where it is deleted, are not everybody's business. What can be
-			// read after all comes as a change: those begin with all that waits.
-			p.b.o.Logger.Warn("the approvals of a session cannot be read", "session", s.Session, "err", err)
+			// Deleting a session removes its payloads before its log. This must not hide the approvals of other sessions.
+			// If they can be read later, they arrive as a change: changes begin with everything that waits.
+			p.b.o.Logger.Warn("reading the approvals of a session failed", "session", s.Session, "err", err)
 		default:
 			all = append(all, waiting...)
 		}
@@ -80,7 +86,7 @@ func (p *peer) pending(ctx context.Context) ([]map[string]any, error) {
 	return all, nil
 }
 
-// waiting is what waits of a session.
+// waiting returns the waiting approvals of a session.
 func (p *peer) waiting(ctx context.Context, session string) (all []map[string]any, err error) {
 	f, err := p.open(ctx, p.b.c.Session(session))
 	if err != nil {
@@ -97,22 +103,22 @@ func (p *peer) waiting(ctx context.Context, session string) (all []map[string]an
 }
 
 func approval(a client.Approval) map[string]any {
-	expires := a.Time.Add(time.Duration(a.Request.TimeoutMs) * time.Millisecond)
+	expires := a.Time.Add(schemas.Milliseconds(a.Request.TimeoutMs))
 	if a.Request.TimeoutMs == 0 {
 		expires = a.Time.AddDate(0, 0, pendingDays)
 	}
-	return map[string]any{"id": approvalID(a.Session, a.Request.Call), "createdAtMs": a.Time.UnixMilli(),
+	return map[string]any{"id": approvalID(a.Session, a.Request), "createdAtMs": a.Time.UnixMilli(),
 		"expiresAtMs": expires.UnixMilli(), "request": map[string]any{"sessionKey": a.Session,
 			"command": a.Request.ToolName + " " + string(a.Request.Args), "toolName": a.Request.ToolName,
 			"args": a.Request.Args, "reason": a.Request.Reason, "allowedDecisions": []string{"allow-once", "deny"}}}
 }
 
-// followApprovals tells the connection what changes.
+// followApprovals sends changes to the connection.
 func (p *peer) followApprovals(ctx context.Context) {
 	for a, err := range p.b.c.Approvals(ctx) {
 		if err != nil {
 			if ctx.Err() == nil {
-				p.cancel(err) // a list that does not change would be taken for one that has not
+				p.cancel(err) // otherwise the client would take its outdated list for the current one
 			}
 			return
 		}
@@ -123,10 +129,14 @@ func (p *peer) followApprovals(ctx context.Context) {
 }
 
 func (p *peer) approvalChanged(a client.Approval) error {
-	id := approvalID(a.Session, a.Request.Call)
+	id := approvalID(a.Session, a.Request)
 	p.asks.mu.Lock()
 	known := p.asks.waiting[id] != nil
 	if a.Waiting {
+		// A call waits for one request at a time. Another one of the same key is that of a session that was deleted and
+		// started again between the first list and the first change, so that no change has reported its end.
+		key := a.Session + "/" + string(a.Request.Call) + "/"
+		maps.DeleteFunc(p.asks.waiting, func(other string, _ map[string]any) bool { return strings.HasPrefix(other, key) })
 		p.asks.waiting[id] = approval(a)
 	} else {
 		delete(p.asks.waiting, id)
@@ -161,12 +171,13 @@ func (p *peer) approvalResolve(ctx context.Context, raw json.RawMessage) (any, e
 	if !ok {
 		return nil, &bridge.RequestError{Reason: "there is no approval of that id"}
 	}
-	s, key := p.b.c.Session(session), schemas.CallKey(call)
+	call, digest, _ := strings.Cut(call, "/")
+	s, asked := p.b.c.Session(session), schemas.ApprovalRequested{Call: schemas.CallKey(call), Digest: digest}
 	switch params.Decision {
 	case "allow-once":
-		return map[string]any{"ok": true}, s.Approve(ctx, key, "")
+		return map[string]any{"ok": true}, s.Approve(ctx, asked, "")
 	case "deny":
-		return map[string]any{"ok": true}, s.Deny(ctx, key, "")
+		return map[string]any{"ok": true}, s.Deny(ctx, asked, "")
 	}
 	return nil, &bridge.RequestError{Reason: "the decision is not allow-once or deny"}
 }

@@ -17,31 +17,30 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Pattern is where the handler belongs.
+// Pattern is the pattern to mount the handler at.
 const Pattern = "GET /gateway"
 
-// Options configures [New]. All may stay empty.
+// Options configures [New]. The zero value is usable.
 type Options struct {
-	// Allowed reports whether a request may come in, with the token that its connect has shown, "" for none. Nil lets
-	// everybody in.
+	// Allowed reports whether a request is admitted with the token of its connect, "" for none. Nil admits everyone.
 	Allowed func(r *http.Request, token string) bool
-	// Load reads sessions. Nil folds their logs from the first event on.
+	// Load reads the state of sessions. Nil folds their logs from the first event.
 	Load bridge.Loader
-	// Version is the server's version, as clients get it.
+	// Version is the server's version that clients see.
 	Version string
-	// MaxConnections at a time, default 128. Besides there are 64 at most that have not connected yet; the one
-	// that has waited longest makes room for the next.
+	// MaxConnections limits concurrent connections, default 128. In addition, at most 64 may exist that have not
+	// connected by the protocol yet; the oldest of those makes room for the next.
 	MaxConnections int
-	// TickInterval is how often a client of protocol 4 gets a heartbeat, default 15 s. WriteTimeout is for
-	// a client to take a frame, default 10 s; ConnectTimeout for its connect, default 10 s.
+	// TickInterval is the interval of heartbeats to clients of protocol 4, default 15 s. WriteTimeout limits the time
+	// for a client to accept a frame, default 10 s; ConnectTimeout the time for its connect, default 10 s.
 	TickInterval, WriteTimeout, ConnectTimeout time.Duration
-	// Origins are names of hosts, besides the one that is asked, whose pages may open a WebSocket.
+	// Origins are host names, besides the requested one, whose pages may open a WebSocket.
 	Origins []string
 	// Logger logs connections at level debug; nil discards.
 	Logger *slog.Logger
 }
 
-// Bridge is the handler. A WebSocket of a page of another host than the one that is asked is refused.
+// Bridge is the handler. It refuses WebSockets of pages from other hosts than the requested one.
 type Bridge struct {
 	c       *client.Client
 	o       Options
@@ -53,7 +52,7 @@ type Bridge struct {
 	started time.Time
 }
 
-// New returns a bridge, which the caller has to [Bridge.Close] before the client.
+// New returns a bridge. The caller must [Bridge.Close] it before the client.
 func New(c *client.Client, o Options) *Bridge {
 	o.MaxConnections = cmp.Or(o.MaxConnections, 128)
 	o.TickInterval = cmp.Or(o.TickInterval, 15*time.Second)
@@ -111,7 +110,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer b.open.Done()
 	ws, end, err := upgrade.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: b.origins})
 	if err != nil {
-		return // it has been answered
+		return // Accept has answered
 	}
 	defer end()
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
@@ -132,7 +131,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.converse(ctx, r)
 }
 
-// stateVersion is the last that a client has seen, or that it wants to begin now.
+// stateVersion returns the last state that a client has seen, or that it wants to start now.
 func stateVersion(r *http.Request) (after uint64, now bool, err error) {
 	v := r.URL.Query().Get("stateVersion")
 	if v == "" {

@@ -19,18 +19,18 @@ import (
 type conn struct {
 	b      *Bridge
 	ws     *websocket.Conn
-	end    func() // closes the connection below
+	end    func() // closes the underlying connection
 	cancel context.CancelCauseFunc
 	parts  sync.WaitGroup // goroutines of the connection
 
 	mu     sync.Mutex
-	seq    uint64 // of the last event
+	seq    uint64 // number of the last event
 	ending bool
 }
 
 var (
-	errGone   = errors.New("the client is gone")
-	errSilent = errors.New("the client kept silent, and another one needed its place")
+	errGone   = errors.New("the client disconnected")
+	errSilent = errors.New("the client did not connect in time, and another one needed its place")
 )
 
 // eventFrame is an event of either dialect.
@@ -42,7 +42,7 @@ type eventFrame struct {
 	StateVersion any    `json:"stateVersion,omitempty"`
 }
 
-// event sends an event with the connection's next number. A client that does not take it in time is disconnected.
+// event sends an event with the connection's next number. A client that does not accept it in time is disconnected.
 func (c *conn) event(name string, payload, stateVersion any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,14 +54,14 @@ func (c *conn) event(name string, payload, stateVersion any) error {
 	return nil
 }
 
-// send sends a frame that has no number.
+// send sends a frame without a number.
 func (c *conn) send(frame any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.write(frame)
 }
 
-// write writes a frame. The caller has the lock.
+// write writes a frame. The caller holds the lock.
 func (c *conn) write(frame any) error {
 	data, err := schemas.Marshal(frame)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *conn) close() {
 // project sends the events of a session to a viewer.
 func (c *conn) project(ctx context.Context, s *client.Session, after uint64, now bool) {
 	c.ws.SetReadLimit(1)
-	ctx = c.ws.CloseRead(ctx) // whatever the client says ends the connection
+	ctx = c.ws.CloseRead(ctx) // anything that the client sends ends the connection
 	c.parts.Go(func() { c.ping(ctx) })
 	var p lifecycle.Projection
 	if now {
@@ -121,7 +121,7 @@ func (c *conn) project(ctx context.Context, s *client.Session, after uint64, now
 			}
 			return
 		}
-		events, err := p.Take(item)
+		events, err := p.Apply(item)
 		if err != nil {
 			c.fail(err)
 			return
@@ -137,13 +137,13 @@ func (c *conn) project(ctx context.Context, s *client.Session, after uint64, now
 	}
 }
 
-// fail tells an onlooker why there is no more.
+// fail tells a viewer why the events end.
 func (c *conn) fail(err error) {
 	_, code := bridge.Status(err)
 	_ = c.event("error", lifecycle.Failure{Code: code, Message: err.Error(), Recoverable: true}, nil)
 }
 
-// ping finds out whether the client is still there.
+// ping checks regularly whether the client is still there.
 func (c *conn) ping(ctx context.Context) {
 	tick := time.NewTicker(c.b.o.TickInterval)
 	defer tick.Stop()

@@ -17,10 +17,10 @@ import (
 
 const historyLimit = 200
 
-// methods are what a client may ask for.
+// methods are the methods that a client may call.
 var methods map[string]func(p *peer, ctx context.Context, params json.RawMessage) (any, error)
 
-func init() { // which refers to itself: hello-ok lists them
+func init() { // breaks a cycle: hello-ok lists the methods
 	methods = map[string]func(*peer, context.Context, json.RawMessage) (any, error){
 		"agent.wait":                    (*peer).agentWait,
 		"health":                        (*peer).health,
@@ -58,7 +58,7 @@ type attachment struct {
 	Content  string `json:"content"`
 }
 
-// chatSend sends a message. The client is subscribed to its session.
+// chatSend sends a message. It subscribes the client to its session.
 func (p *peer) chatSend(ctx context.Context, raw json.RawMessage) (any, error) {
 	var params struct {
 		SessionKey     string       `json:"sessionKey"`
@@ -110,13 +110,13 @@ func (p *peer) chatSend(ctx context.Context, raw json.RawMessage) (any, error) {
 
 func (p *peer) session(key string) *client.Session { return p.b.c.Session(bridge.SessionID(key)) }
 
-// open reads what a session's log comes to now.
+// open folds a session's log.
 func (p *peer) open(ctx context.Context, s *client.Session) (*bridge.Follower, error) {
 	f := &bridge.Follower{Session: s, Load: p.b.o.Load}
 	return f, f.Open(ctx)
 }
 
-// chatHistory is the newest part of a transcript, and the run under way with what it has said.
+// chatHistory returns the newest part of a transcript, and the run in progress with its text so far.
 func (p *peer) chatHistory(ctx context.Context, raw json.RawMessage) (any, error) {
 	var params struct {
 		SessionKey string `json:"sessionKey"`
@@ -153,7 +153,7 @@ func (p *peer) chatHistory(ctx context.Context, raw json.RawMessage) (any, error
 	return history, nil
 }
 
-// runID is what clients know a run by: the command that began it.
+// runID returns the id by which clients know a run: the command that started it.
 func runID(command, run string) string {
 	if command != "" {
 		return command
@@ -161,7 +161,7 @@ func runID(command, run string) string {
 	return run
 }
 
-// chatMessage is a message as chats show it, nil for one that only the application knows.
+// chatMessage returns a message in the form of chats, nil for one of an application-defined role.
 func chatMessage(e loop.Entry) any {
 	m := map[string]any{"id": e.ID}
 	switch d := e.Message.Message.(type) {

@@ -5,12 +5,11 @@ import (
 	"sync"
 )
 
-// maxSilent is how many connections there may be besides that have not connected by the protocol.
+// maxSilent limits the connections that have not connected by the protocol yet.
 const maxSilent = 64
 
-// places are those of connections: of clients that have shown what lets them in, and of those that have said nothing
-// yet. Of these the one that has kept silent longest makes room for the next, so that sockets on which nobody says
-// anything keep no client out.
+// places limits connections: those of clients that have been admitted, and those that have sent nothing yet. Of the
+// latter the oldest makes room for the next one, so that silent sockets keep no client out.
 type places struct {
 	most int
 
@@ -19,10 +18,10 @@ type places struct {
 	silent []*silence
 }
 
-// silence is the place of a connection that has said nothing yet.
+// silence is the place of a connection that has sent nothing yet.
 type silence struct{ end func() }
 
-// take takes a place. It returns false where there is none; else the place has to be released.
+// take reserves a place. It returns false if there is none; otherwise the place must be released.
 func (p *places) take() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,8 +38,8 @@ func (p *places) release() {
 	p.taken--
 }
 
-// wait takes the place of a connection that has yet to connect. end is called where it has to make room, and must not
-// wait.
+// wait reserves the place of a connection that has yet to connect. end is called if it has to make room; it must not
+// block.
 func (p *places) wait(end func()) *silence {
 	s := &silence{end}
 	p.mu.Lock()
@@ -53,8 +52,7 @@ func (p *places) wait(end func()) *silence {
 	return s
 }
 
-// spoken releases the place of a connection that has said what lets it in, or has ended. A second time changes
-// nothing.
+// spoken releases the place of a connection that was admitted or has ended. Calling it again changes nothing.
 func (p *places) spoken(s *silence) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

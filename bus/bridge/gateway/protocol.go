@@ -18,9 +18,9 @@ import (
 
 const (
 	protocol    = 4
-	maxPreauth  = 64 << 10 // bytes of a frame before hello-ok
-	maxFrame    = 8 << 20  // afterwards: a message with images
-	maxRequests = 16       // of a connection at work
+	maxPreauth  = 64 << 10 // limit of a frame before hello-ok, in bytes
+	maxFrame    = 8 << 20  // limit of a frame afterwards: room for a message with images
+	maxRequests = 16       // concurrent requests of a connection
 )
 
 // request is a frame of a client.
@@ -58,13 +58,13 @@ type connectParams struct {
 	} `json:"auth"`
 }
 
-// scopes are those that there are methods for.
+// scopes are the scopes that the methods use.
 var scopes = []string{"operator.read", "operator.write", "operator.approvals"}
 
 // peer is a client of protocol 4.
 type peer struct {
 	*conn
-	placed bool // it has a place of those that have connected
+	placed bool // it has a place among the admitted clients
 	tools  bool // it wants events of tools
 	subs   subscriptions
 	asks   approvals
@@ -104,7 +104,7 @@ func (c *conn) converse(ctx context.Context, r *http.Request) {
 			c.cancel(err)
 			return
 		}
-		slots <- struct{}{} // a client that asks faster than it is answered waits: backpressure
+		slots <- struct{}{} // backpressure on a client that sends faster than it is answered
 		c.parts.Go(func() {
 			defer func() { <-slots }()
 			payload, err := p.call(ctx, req)
@@ -113,7 +113,7 @@ func (c *conn) converse(ctx context.Context, r *http.Request) {
 	}
 }
 
-// read reads one request. A frame that is none ends the connection.
+// read reads one request. An invalid frame ends the connection.
 func (p *peer) read(ctx context.Context) (req request, err error) {
 	kind, data, err := p.ws.Read(ctx)
 	if err != nil {
@@ -121,13 +121,13 @@ func (p *peer) read(ctx context.Context) (req request, err error) {
 	}
 	if kind != websocket.MessageText || json.Unmarshal(data, &req) != nil || req.Type != "req" || req.ID == "" ||
 		req.Method == "" {
-		_ = p.ws.Close(websocket.StatusPolicyViolation, "a frame is no request")
-		return req, errors.New("a frame is no request")
+		_ = p.ws.Close(websocket.StatusPolicyViolation, "a frame is not a request")
+		return req, errors.New("a frame is not a request")
 	}
 	return req, nil
 }
 
-// connect takes the client's first request and answers hello-ok, or an error.
+// connect processes the client's first request and answers with hello-ok or an error.
 func (p *peer) connect(ctx context.Context, r *http.Request) bool {
 	req, err := p.read(ctx)
 	if err != nil {
@@ -173,11 +173,11 @@ func (p *peer) connect(ctx context.Context, r *http.Request) bool {
 	}}) == nil
 }
 
-// eventNames are the events that there are.
+// eventNames are the events that the server may send.
 var eventNames = []string{"connect.challenge", "tick", "shutdown", "chat", "agent", "sessions.changed",
 	"exec.approval.requested", "exec.approval.resolved"}
 
-// tick says that the server lives.
+// tick sends heartbeats.
 func (p *peer) tick(ctx context.Context) {
 	tick := time.NewTicker(p.b.o.TickInterval)
 	defer tick.Stop()
@@ -205,5 +205,5 @@ func (p *peer) answer(req request, payload any, err error) {
 		}
 		res.Error.Details = map[string]any{"code": strings.ToLower(code)}
 	}
-	_ = p.send(res) // a client that has left needs no answer
+	_ = p.send(res) // a client that has disconnected needs no answer
 }

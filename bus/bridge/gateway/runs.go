@@ -8,26 +8,26 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// view makes events of what happens in a session.
+// view derives events from what happens in a session.
 type view struct {
 	p       *peer
 	key     string
 	state   *loop.State
-	run     string // that is under way, as clients know it
+	run     string // run in progress, as clients know it
 	seq     uint64 // of its events
 	replies map[string]*reply
-	last    any // the newest reply of the run
+	last    any // newest reply of the run
 }
 
-// reply is what is streamed of a message.
+// reply is the streamed part of a message.
 type reply struct {
 	text strings.Builder
-	sent int // bytes of it
+	sent int // bytes already sent
 }
 
-// Clients want all that was said with each piece of a reply. So a piece is at least this share of it, and what all of
-// them come to is some times its length and not its square: of a short one a sixty-fourth, which nobody sees, of a long
-// one an eighth.
+// Clients expect each event to contain the whole reply so far. A new event is sent only when the reply has grown by at
+// least this share, so that all events together are a multiple of its length and not its square: a sixty-fourth for a
+// short reply, which is not noticeable, and an eighth for a long one.
 const (
 	shortShare = 64
 	longReply  = 64 << 10
@@ -66,11 +66,11 @@ func (v *view) chat(c chat) error {
 
 func (v *view) agent(stream string, ts int64, seq uint64, data map[string]any) error {
 	v.seq++
-	data["stateVersion"] = seq // of the log
+	data["stateVersion"] = seq // sequence of the log
 	return v.p.event("agent", agent{v.run, v.seq, stream, ts, data}, nil)
 }
 
-// begin is that something of a run has come.
+// begin starts the run when its first event arrives.
 func (v *view) begin() {
 	if v.state.Run == nil {
 		return
@@ -96,7 +96,7 @@ func (v *view) take(i client.Item) error {
 	case *schemas.MessageEnd:
 		return v.message(i.Event, d)
 	case *schemas.AutoRetryStart, *schemas.ModelFallback:
-		empty := "" // the reply is withdrawn
+		empty := "" // the reply was withdrawn
 		return v.chat(chat{State: "delta", DeltaText: &empty, Replace: true, Message: textMessage("", ts)})
 	case *schemas.ToolExecutionStart:
 		return v.tool(ts, i.Event.Seq, map[string]any{"phase": "start", "name": d.ToolName, "args": d.Args,
@@ -137,8 +137,8 @@ func (v *view) update(u *schemas.Update) error {
 	return nil
 }
 
-// say goes on with a reply. What was said so far comes with it, as clients want it. Where there is too little to say
-// more is waited for, unless this is the last of it.
+// say appends to a reply and sends all of it, as clients expect. If it has grown too little, nothing is sent until
+// more arrives, unless this is the last piece.
 func (v *view) say(message, delta string, ts int64, last bool) error {
 	r := v.replies[message]
 	if r == nil {
@@ -164,7 +164,7 @@ func textMessage(text string, ts int64) any {
 		"content": schemas.Contents{schemas.Text{Text: text}}}
 }
 
-// message is what of a reply was not streamed.
+// message sends what was not streamed of a reply.
 func (v *view) message(e *schemas.Event, d *schemas.MessageEnd) error {
 	m, ok := d.Message.Message.(*schemas.AssistantMessage)
 	if !ok || d.Interrupted {

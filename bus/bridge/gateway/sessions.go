@@ -10,8 +10,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// changesEvery is how often a connection that has subscribed to the list of sessions asks the runners' index for what
-// has changed. The events of all sessions would be far more than the few members of a list.
+// changesEvery is how often the index is queried for changes while a connection is subscribed to the list of
+// sessions. The events of all sessions would be much more than the few members of a list.
 const changesEvery = time.Second
 
 func (p *peer) sessionsList(ctx context.Context, raw json.RawMessage) (any, error) {
@@ -42,11 +42,11 @@ func sessionRow(s schemas.SessionSummary) map[string]any {
 // changes is the subscription of a connection to the list of sessions.
 type changes struct {
 	mu   sync.Mutex
-	stop context.CancelFunc // nil without one
+	stop context.CancelFunc // nil if not subscribed
 }
 
-// sessionsSubscribe has the connection sent an event sessions.changed for each session that changes from now on. A
-// second time changes nothing.
+// sessionsSubscribe sends the connection an event sessions.changed for each session that changes from now on.
+// Subscribing again changes nothing.
 func (p *peer) sessionsSubscribe(ctx context.Context, _ json.RawMessage) (any, error) {
 	p.changes.mu.Lock()
 	defer p.changes.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *peer) sessionsUnsubscribe(context.Context, json.RawMessage) (any, error
 	return map[string]any{"subscribed": false}, nil
 }
 
-// followSessions sends what changes, until ctx ends.
+// followSessions sends changes until ctx ends.
 func (p *peer) followSessions(ctx context.Context, known []schemas.SessionSummary) {
 	tick := time.NewTicker(changesEvery)
 	defer tick.Stop()
@@ -84,7 +84,7 @@ func (p *peer) followSessions(ctx context.Context, known []schemas.SessionSummar
 		}
 		page, err := p.changed(ctx, known)
 		if err != nil {
-			continue // the next answer has what this one would have had
+			continue // the next answer includes these changes
 		}
 		seen := make(map[string]uint64, len(known))
 		for _, s := range known {
@@ -106,8 +106,9 @@ func (p *peer) followSessions(ctx context.Context, known []schemas.SessionSummar
 	}
 }
 
-// changed returns the sessions whose last activity is not before that of the newest known one, the newest first: that
-// one, too, so that another change in the same instant is seen. Without a known one it is the newest session alone.
+// changed returns the sessions whose last activity is not before that of the newest known one, newest first. It
+// includes that one, so that another change in the same instant is noticed. Without a known one it returns only the
+// newest session.
 func (p *peer) changed(ctx context.Context, known []schemas.SessionSummary) ([]schemas.SessionSummary, error) {
 	q := schemas.SessionsQuery{Limit: 1}
 	if len(known) > 0 {

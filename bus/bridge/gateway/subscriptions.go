@@ -7,10 +7,10 @@ import (
 	"github.com/loopbus/loopbus/bus/bridge"
 )
 
-// maxSubscriptions of a connection.
+// maxSubscriptions limits the subscriptions of a connection.
 const maxSubscriptions = 64
 
-// subscriptions are the sessions whose events a connection gets.
+// subscriptions are the sessions whose events a connection receives.
 type subscriptions struct {
 	p      *peer
 	mu     sync.Mutex
@@ -19,12 +19,13 @@ type subscriptions struct {
 	ended  sync.WaitGroup
 }
 
-// subscription is one session's.
+// subscription is the subscription to one session.
 type subscription struct{ stop context.CancelFunc }
 
 func (s *subscriptions) init(p *peer) { s.p, s.all = p, map[string]*subscription{} }
 
-// add subscribes to a session from its end on, with what it is saying. A second time changes nothing.
+// add subscribes to a session from the end of its log on, with the reply being streamed. Adding it again changes
+// nothing.
 func (s *subscriptions) add(ctx context.Context, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +68,7 @@ func (s *subscriptions) remove(key string) {
 	}
 }
 
-// forget removes a subscription that has ended, and not the one that may have been made in its place.
+// forget removes a subscription that has ended, but not one that has replaced it.
 func (s *subscriptions) forget(key string, one *subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	waitDefault = 30 * time.Second // of agent.wait, as in the protocol
+	waitDefault = 30 * time.Second // default timeout of agent.wait, as in the protocol
 	waitMost    = 10 * time.Minute
-	maxRuns     = 256 // that a connection remembers
+	maxRuns     = 256 // runs that a connection remembers
 )
 
-// runs are the newest that a connection has begun: a run id alone does not say which session it is in.
+// runs are the newest runs that a connection has started: a run id alone does not identify the session.
 type runs struct {
 	mu    sync.Mutex
 	byID  map[string]*client.Run
@@ -47,7 +47,7 @@ func (r *runs) get(id string) *client.Run {
 	return r.byID[id]
 }
 
-// agentWait waits for the end of a run that the connection has begun.
+// agentWait waits for the end of a run that the connection has started.
 func (p *peer) agentWait(ctx context.Context, raw json.RawMessage) (any, error) {
 	var params struct {
 		RunID     string `json:"runId"`
@@ -86,7 +86,7 @@ func (p *peer) agentWait(ctx context.Context, raw json.RawMessage) (any, error) 
 	return answer, nil
 }
 
-// modelsList are the models of the runners' catalogue.
+// modelsList returns the models of the runners' catalogue.
 func (p *peer) modelsList(ctx context.Context, _ json.RawMessage) (any, error) {
 	all, err := p.b.c.Models(ctx)
 	if err != nil {

@@ -1,17 +1,17 @@
 // Package lifecycle projects a session's log and its updates onto the eleven lifecycle events that gateways of chat
-// programs know: agent_start, turn_start, message_start, text_delta, tool_execution_start, tool_execution_update,
+// programs use: agent_start, turn_start, message_start, text_delta, tool_execution_start, tool_execution_update,
 // tool_execution_end, message_end, turn_end, agent_end and error. It is pure: no I/O, no clock, and the same log and
 // updates give the same events.
 //
-// What the log cannot say, or says better:
-//   - toolCallId is the call's key on the bus, which is unique in the session where the model's own need not be
-//   - turn_start names the messages of its context by id; they are in the log
-//   - usage.inputTokens of message_start is 0: a model says it at the end
-//   - an update's updateType is always partial-result, and its content takes the place of the one before
-//   - stop and termination reasons that the seed of these events does not list (error, aborted, interrupted; terminate,
-//     stop_requested, max_turns, budget) are passed on by name, and gateway_disconnected never comes: a viewer that
-//     leaves ends no run
-//   - a reply that is withdrawn (retried, by the same model or the next) is an error with recoverable true
+// Differences to the original events:
+//   - toolCallId is the call's key on the bus, which is unique in the session, unlike the model's own id
+//   - turn_start names the messages of its context by id; their content is in the log
+//   - usage.inputTokens of message_start is 0: a model reports it at the end
+//   - an update's updateType is always partial-result, and its content replaces the previous content
+//   - stop and termination reasons that the original does not list (error, aborted, interrupted; terminate,
+//     stop_requested, max_turns, budget) are passed on by name; gateway_disconnected never occurs, because a viewer
+//     that disconnects ends no run
+//   - a reply that is withdrawn (retried by the same model or the next) is an error with recoverable true
 package lifecycle
 
 import (
@@ -24,36 +24,38 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Event is one of the eleven. StateVersion is the sequence of the event of the log that it comes from, or of the newest
-// before its update: a client that has seen it has seen the log so far.
+// Event is one of the eleven events. StateVersion is the sequence of the log event that it is derived from; for an
+// update, that of the newest event before it. A client that has received it knows the log up to there.
 type Event struct {
 	Name         string
 	StateVersion uint64
 	Payload      any
 }
 
-// Projection makes the events. The zero value is before a session's first event. It is of one goroutine.
+// Projection derives the events. The zero value is the state before a session's first event. It is not safe for
+// concurrent use.
 type Projection struct {
 	state loop.State
-	sent  map[string]*sent // text that was streamed, by message
-	block map[string]int   // of the message's content, that was streamed last
+	sent  map[string]*sent // streamed text by message id
+	block map[string]int   // content index streamed last, by message id
 }
 
-// sent is what was streamed of a message. Pieces may be many and small: none costs what was said before it.
+// sent is the streamed text of a message. Appending a piece must not cost the length of the text, as pieces may be
+// many and small.
 type sent struct {
 	text  strings.Builder
 	runes int
 }
 
-// From returns the projection of what follows a state, which it takes over.
+// From returns the projection that continues from a state. It takes ownership of the state.
 func From(state loop.State) Projection { return Projection{state: state} }
 
-// State is the state that the log so far comes to. It must not be changed.
+// State returns the state at the last applied event. The caller must not modify it.
 func (p *Projection) State() *loop.State { return &p.state }
 
-// Take folds an item and returns what it comes to, in order. Items have to be those of [client.Session.Watch] from the
-// first event on, updates only where they are wanted. An error says that an option is missing.
-func (p *Projection) Take(i client.Item) ([]Event, error) {
+// Apply folds an item and returns the events derived from it, in order. The items must be those of
+// [client.Session.Watch] from the first event on, with or without updates.
+func (p *Projection) Apply(i client.Item) ([]Event, error) {
 	if i.Update != nil {
 		return p.update(i.Update), nil
 	}
@@ -65,7 +67,7 @@ func (p *Projection) Take(i client.Item) ([]Event, error) {
 	return p.event(i.Event, turn, queued), nil
 }
 
-// turn is the reply of the turn under way.
+// turn returns the turn in progress, nil if there is none.
 func (p *Projection) turn() *loop.Turn {
 	if p.state.Run == nil {
 		return nil
@@ -156,7 +158,7 @@ type (
 	}
 )
 
-// stopReasons are those that have other names here.
+// stopReasons maps the stop reasons whose names differ.
 var stopReasons = map[schemas.StopReason]string{schemas.StopStop: "end_turn", schemas.StopToolUse: "tool_use",
 	schemas.StopLength: "max_tokens"}
 
@@ -217,7 +219,7 @@ func (p *Projection) agentStart(e *schemas.Event) AgentStart {
 	return a
 }
 
-// messageEnd is a reply's end, and what was not streamed of its text before.
+// messageEnd returns the end of a reply, preceded by the text that was not streamed.
 func (p *Projection) messageEnd(e *schemas.Event, d *schemas.MessageEnd) (out []Event) {
 	m, ok := d.Message.Message.(*schemas.AssistantMessage)
 	if !ok {
@@ -268,7 +270,7 @@ func (p *Projection) update(u *schemas.Update) (out []Event) {
 				continue
 			}
 			if at, begun := p.block[d.MessageID]; begun && at != e.ContentIndex {
-				e.Delta = "\n" + e.Delta // as blocks of text are joined
+				e.Delta = "\n" + e.Delta // text blocks are joined by line breaks
 			}
 			out = append(out, Event{"text_delta", p.state.Seq, p.delta(d.MessageID, e.Delta)})
 			p.block[d.MessageID] = e.ContentIndex
@@ -280,7 +282,7 @@ func (p *Projection) update(u *schemas.Update) (out []Event) {
 	return out
 }
 
-// said is the text that was streamed of a message.
+// said returns the streamed text of a message.
 func (p *Projection) said(message string) string {
 	if was := p.sent[message]; was != nil {
 		return was.text.String()
@@ -288,7 +290,7 @@ func (p *Projection) said(message string) string {
 	return ""
 }
 
-// delta goes on with a reply's text. Its index counts characters, so that one that comes again says where it belongs.
+// delta appends to a reply's text. Its index counts characters, so that a client can place a repeated delta.
 func (p *Projection) delta(message, text string) TextDelta {
 	if p.sent == nil {
 		p.sent, p.block = map[string]*sent{}, map[string]int{}

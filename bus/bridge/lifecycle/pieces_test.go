@@ -19,7 +19,7 @@ func TestSmallPiecesOfALongReply(t *testing.T) {
 			u.AssistantMessageEvents = append(u.AssistantMessageEvents,
 				schemas.StreamEvent{Type: schemas.StreamTextDelta, Delta: text})
 		}
-		events, err := p.Take(client.Item{Update: &schemas.Update{Session: "s1", Event: 4, Data: u}})
+		events, err := p.Apply(client.Item{Update: &schemas.Update{Session: "s1", Event: 4, Data: u}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,12 +1,12 @@
-// Package sse serves the events of a session as server-sent events, for curl and for everybody who can read a stream of
+// Package sse serves the events of a session as server-sent events, for curl and any client that can read a stream of
 // lines:
 //
 //	curl -N -H "Authorization: Bearer …" http://127.0.0.1:8080/sessions/s1/events?after=12
 //
-// Each event of the log comes as a CloudEvent in JSON, in order and each once, with its sequence as the id and its name
-// as the event; updates come between them without an id, so that a client that comes back with Last-Event-ID misses
-// nothing. An event "error" is the last, where the log cannot be read. No commands are sent. A client that does not
-// read is ended, and may come back.
+// Each event of the log is sent as a CloudEvent in JSON, in order and exactly once, with its sequence as the id and
+// its name as the event. Updates are sent in between without an id, so a client that reconnects with Last-Event-ID
+// misses nothing. If the log cannot be read, an event "error" ends the stream. The client cannot send commands. A
+// client that does not read is disconnected, and may reconnect.
 package sse
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Pattern is where the handler belongs.
+// Pattern is the pattern to mount the handler at.
 const Pattern = "GET /sessions/{session}/events"
 
-// New returns the handler. Its queries are
-//   - after: the sequence to begin behind, 0 for all; the header Last-Event-ID counts more. Without both it begins now
-//   - follow=false: end with the log as it is
-//   - updates=false: only events
+// New returns the handler. Its query parameters are
+//   - after: the sequence to start after, 0 for all; the header Last-Event-ID takes precedence. Default: from now on
+//   - follow=false: end at the current end of the log
+//   - updates=false: send only events
 func New(c *client.Client) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o, err := parse(r)
@@ -45,9 +45,9 @@ func New(c *client.Client) http.Handler {
 	})
 }
 
-// query is the request's parameters.
+// query holds the parameters of a request.
 type query struct {
-	from            uint64 // the first event; 0 is from now on
+	from            uint64 // sequence of the first event; 0 means from now on
 	follow, updates bool
 }
 
@@ -75,7 +75,7 @@ func parse(r *http.Request) (q query, err error) {
 	return q, nil
 }
 
-// follow streams until the client leaves. An error ends the stream, as the event "error".
+// follow streams until the client disconnects. An error ends the stream with the event "error".
 func follow(w http.ResponseWriter, r *http.Request, s *client.Session, q query) {
 	stream := bridge.NewEventStream(w)
 	defer stream.End()
@@ -95,7 +95,7 @@ func follow(w http.ResponseWriter, r *http.Request, s *client.Session, q query) 
 	}
 }
 
-// history streams what there is.
+// history streams what the log has now.
 func history(w http.ResponseWriter, r *http.Request, s *client.Session, q query) {
 	stream := bridge.NewEventStream(w)
 	defer stream.End()
@@ -113,7 +113,7 @@ func history(w http.ResponseWriter, r *http.Request, s *client.Session, q query)
 func fail(stream *bridge.EventStream, err error) {
 	_, code := bridge.Status(err)
 	data, _ := json.Marshal(map[string]string{"code": code, "message": err.Error()})
-	_ = stream.Send("", "error", data) // a client that has left needs no error
+	_ = stream.Send("", "error", data) // a client that has disconnected needs no error
 }
 
 // update is an update as a CloudEvent.

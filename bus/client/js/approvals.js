@@ -1,20 +1,26 @@
-// Follows the approvals of all sessions: what the runners' index has, then the logs as they are republished. Where
-// something of these was missed, the index is asked again, and the session itself before a call is said not to wait.
+// Follows the approvals of all sessions: reads the runners' index, then the logs as they are republished. If messages of
+// the logs were missed, it reads the index again, and asks the session itself before it yields that a call no longer waits.
 
 import { eventsOf } from "./log.js";
-import { passing } from "./stored.js";
+import { isTransient } from "./stored.js";
 import { republished, Tap } from "./follow.js";
 
-const ASK_AGAIN = 10_000; // ms between two readings of the index; less while it is partial
+const ASK_AGAIN = 10_000; // ms between two reads of the index; ASK_PARTIAL while the index is incomplete
 const ASK_PARTIAL = 1_000;
-const KNOWN = 10_000; // calls remembered that do not wait any more, so that an index that is late cannot bring one back
+const KNOWN = 10_000; // calls remembered after they stopped waiting, so that an index that lags behind cannot bring one back
+
+/**
+ * Identifies a request. The digest tells it from one of a session that was deleted and started again with the same
+ * id.
+ */
+const keyOf = (a) => `${a.session}/${a.seq}/${a.digest ?? ""}`;
 
 const TYPES = new Set(["approval_requested", "approval_resolved", "tool_execution_end", "agent_end"]);
 
 export class Approvals {
-  #waiting = new Map(); // by "<session>/<seq>"
+  #waiting = new Map(); // by keyOf
   #over = new Set();
-  #at = 0; // last message of the stream that was heard
+  #at = 0; // stream sequence of the last message received
 
   constructor(client, { signal }) {
     this.client = client;
@@ -32,7 +38,7 @@ export class Approvals {
         const read = async function* () {
           partial = yield* this.#readIndex();
         };
-        yield* link.untilRead(read.bind(this), signal);
+        yield* link.retryRead(read.bind(this), signal);
         yield* this.#listen(tap, Date.now() + (partial ? ASK_PARTIAL : ASK_AGAIN));
         if (tap.lost()) this.#at = 0;
       }
@@ -41,7 +47,7 @@ export class Approvals {
     }
   }
 
-  /** Yields what has changed since it was read last. Returns whether sessions may be missing. */
+  /** Yields the differences since the last read. Returns whether the index is incomplete. */
   async *#readIndex() {
     const o = { signal: this.signal };
     const listed = new Set();
@@ -50,22 +56,22 @@ export class Approvals {
       const page = await this.client.query(["approvals"], { limit: 1000, cursor }, o);
       partial ||= page.partial === true;
       for (const a of page.approvals) {
-        const key = `${a.session}/${a.seq}`;
+        const key = keyOf(a);
         listed.add(key);
         if (this.#waiting.has(key) || this.#over.has(key)) continue;
         if (a.args === undefined && a.argsSize > 0) {
           const asked = await this.#unlessUnreadable(() => this.client.session(a.session).event(a.seq, o));
-          a.args = asked?.data?.args;
+          a.args = asked?.data?.digest === a.digest ? asked?.data?.args : undefined;
           a.unreadable = a.args === undefined;
         }
-        yield* this.#wait(key, a);
+        yield* this.#wait(a);
       }
       if (!(cursor = page.next)) break;
     }
-    const unsure = [...this.#waiting.values()].filter((a) => !listed.has(`${a.session}/${a.seq}`));
+    const unsure = [...this.#waiting.values()].filter((a) => !listed.has(keyOf(a)));
     for (const session of new Set(unsure.map((a) => a.session))) {
       const still = await this.#ofSession(session, o);
-      for (const a of unsure) if (a.session === session && !still.has(a.seq)) yield* this.#end(a);
+      for (const a of unsure) if (a.session === session && !still.has(keyOf(a))) yield* this.#end(a);
     }
     return partial;
   }
@@ -74,12 +80,12 @@ export class Approvals {
     const still = new Set();
     for (let cursor; ; ) {
       const page = await this.client.query([session, "approvals"], { limit: 1000, cursor }, o);
-      for (const a of page.approvals) still.add(a.seq);
+      for (const a of page.approvals) still.add(keyOf(a));
       if (!(cursor = page.next)) return still;
     }
   }
 
-  /** Yields what comes live, until the index is to be asked again. */
+  /** Yields what arrives live, until the index should be read again. */
   async *#listen(tap, end) {
     for (;;) {
       const m = await tap.next(end, this.signal);
@@ -94,7 +100,7 @@ export class Approvals {
       try {
         events = eventsOf(session, rec) ?? [];
       } catch {
-        continue; // a log that cannot be read has none
+        continue; // skip commits that cannot be decoded
       }
       for (const e of events) if (TYPES.has(e.type)) yield* this.#event(e);
       if (missed) return;
@@ -103,13 +109,15 @@ export class Approvals {
 
   async *#event(e) {
     if (e.type === "approval_requested") {
-      const key = `${e.session}/${e.seq}`;
-      if (this.#waiting.has(key)) return;
       const d = e.data ?? (await this.#unlessUnreadable(async () => JSON.parse(await this.client.link.blob(e.dataref, this.signal))));
-      if (d === undefined) return; // the index knows what there is to know of it
+      if (d === undefined) return; // its payload cannot be read: leave it to the index
       const expires = d.timeoutMs > 0 ? new Date(Date.parse(e.time) + d.timeoutMs).toISOString() : undefined;
       const { timeoutMs: _, ...asked } = d;
-      yield* this.#wait(key, { session: e.session, seq: e.seq, ...asked, requested: e.time, expires });
+      const a = { session: e.session, seq: e.seq, ...asked, requested: e.time, expires };
+      if (this.#waiting.has(keyOf(a))) return;
+      // Calls with a later sequence belong to a session that was deleted and started again.
+      for (const old of [...this.#waiting.values()]) if (old.session === a.session && old.seq >= a.seq) yield* this.#end(old);
+      yield* this.#wait(a);
       return;
     }
     const call = e.type === "agent_end" ? undefined : e.data?.call;
@@ -119,24 +127,27 @@ export class Approvals {
     }
   }
 
-  /** What f returns, undefined where one session's data cannot be read, which is not everybody's business. */
+  /**
+   * Returns what f returns, or undefined if the data of one session cannot be read: that must not end the list of the
+   * others.
+   */
   async #unlessUnreadable(f) {
     try {
       return await f();
     } catch (err) {
-      if (this.signal?.aborted || passing(err) || err.name === "ClosedConnectionError") throw err;
+      if (this.signal?.aborted || isTransient(err) || err.name === "ClosedConnectionError") throw err;
       return undefined;
     }
   }
 
-  *#wait(key, a) {
+  *#wait(a) {
     const waiting = { ...a, waiting: true };
-    this.#waiting.set(key, waiting);
+    this.#waiting.set(keyOf(a), waiting);
     yield waiting;
   }
 
   *#end(a, resolved) {
-    const key = `${a.session}/${a.seq}`;
+    const key = keyOf(a);
     this.#waiting.delete(key);
     this.#over.add(key);
     if (this.#over.size > KNOWN) this.#over.delete(this.#over.values().next().value);

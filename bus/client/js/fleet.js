@@ -1,10 +1,13 @@
-// What runs a deployment: its runners, its queues, and what could not be delivered.
+// The state of a deployment: its runners, its queues, and its dead letters.
 
 import { added, isAnswer, random, text } from "./stored.js";
 
 const DEAD = "AGENT_DEAD";
 
-/** How a deployment is. Its methods need the permissions of an operator. */
+/**
+ * The state of a deployment. The methods need the permissions of an operator.
+ * @param {import("./loopbus.js").Client} client
+ */
 export class Fleet {
   /** @param {import("./loopbus.js").Client} client */
   constructor(client) {
@@ -12,7 +15,9 @@ export class Fleet {
     this.link = client.link;
   }
 
-  /** The runners that answer, each {id, ready, partitions, inFlight, sessions, model, version}, by id. */
+  /**
+   * Returns the runners that answer, each {id, ready, partitions, inFlight, sessions, model, version}, ordered by id.
+   */
   async runners() {
     const [info, status] = await Promise.all([
       this.#all("$SRV.INFO.loopbus-runner"), this.#all(`${this.client.prefix}.svc.runner.status`)]);
@@ -28,7 +33,7 @@ export class Fleet {
     const sub = this.client.nc.subscribe(inbox, { callback: (err, m) => !err && m.data.length > 0 && answers.push(m) });
     this.client.nc.publish(subject, "", { reply: inbox });
     await this.client.nc.flush();
-    for (let before = -1; before < answers.length; ) { // until nobody else answers
+    for (let before = -1; before < answers.length; ) { // until no more answers arrive
       before = answers.length;
       await new Promise((resolve) => setTimeout(resolve, 300));
     }
@@ -36,7 +41,10 @@ export class Fleet {
     return answers.map((m) => m.json());
   }
 
-  /** The consumers of a stream, each {name, pending, atWork, redelivered}: AGENT_CMD has the inbox, AGENT_TOOL the tools. */
+  /**
+   * Returns the consumers of a stream, each {name, pending, atWork, redelivered}. AGENT_CMD is the inbox, AGENT_TOOL
+   * the tool calls.
+   */
   async queues(stream) {
     const list = [];
     for (let offset = 0; ; ) {
@@ -48,7 +56,7 @@ export class Fleet {
     return list.map((c) => ({ name: c.name, pending: c.num_pending, atWork: c.num_ack_pending, redelivered: c.num_redelivered }));
   }
 
-  /** The newest dead letters, newest first: {seq, subject, reason, stream, deliveries, size, message}. */
+  /** Returns the newest dead letters, newest first: {seq, subject, reason, stream, deliveries, size, message}. */
   async dead(limit = 100) {
     const { state } = await this.link.jetstream(`STREAM.INFO.${DEAD}`, {});
     const list = [];
@@ -57,7 +65,7 @@ export class Fleet {
     if (state.messages > 0) {
       for await (const m of this.link.stored(DEAD, `${this.client.prefix}.dead.>`, { after })) {
         const of = (name) => m.headers?.get(`Loopbus-Dead-${name}`) ?? "";
-        const subject = of("Subject").replace(inPartition, "$1$2"); // as its sender has it
+        const subject = of("Subject").replace(inPartition, "$1$2"); // as the sender published it
         list.push({ seq: m.seq, reason: of("Reason"), stream: of("Stream"), subject, deliveries: Number(of("Deliveries")),
           cut: of("Size") !== "", text: text(m).slice(0, 2000), message: m });
       }
@@ -65,23 +73,23 @@ export class Fleet {
     return { count: state.messages, list: list.reverse() };
   }
 
-  /** Sends a dead letter again to where it was, and then forgets it. */
+  /** Publishes a dead letter to its original subject, then deletes it. */
   async replay(letter) {
     const { headers } = letter.message;
     for (const name of headers.keys()) if (name.startsWith("Loopbus-Dead-") || name.startsWith("Nats-")) headers.delete(name);
-    await this.link.persist(async (timeout) => {
+    await this.link.retry(async (timeout) => {
       const ack = (await this.client.nc.request(letter.subject, letter.message.data, { headers, timeout })).json();
       if (ack.error) throw new Error(ack.error.description);
     });
     await this.discard(letter);
   }
 
-  /** Forgets a dead letter. */
+  /** Deletes a dead letter. */
   discard(letter) {
     return this.link.jetstream(`STREAM.MSG.DELETE.${DEAD}`, { seq: letter.seq, no_erase: true });
   }
 
-  /** What the sessions of a profile have used in the period that its budget is for: {tokens, cost}. */
+  /** Returns what the sessions of a profile used in the current period of its budget: {tokens, cost}. */
   async spent({ name, budget }, now = new Date()) {
     const day = now.toISOString().slice(0, 10);
     const period = { day, month: day.slice(0, 7) }[budget?.per] ?? "total";
@@ -93,14 +101,14 @@ export class Fleet {
     return { tokens, cost: microdollars / 1e6 };
   }
 
-  /** The profiles by name. What a server has answered there, because somebody had it answer, is passed over. */
+  /** Returns the profiles by name. It skips messages that are answers of servers to forged requests, not profiles. */
   async profiles() {
     const list = new Map();
     const bucket = "$KV.agent_profiles.";
     for await (const m of this.link.stored("KV_agent_profiles", `${bucket}>`)) {
       const name = m.subject.slice(bucket.length);
       if (isAnswer(m)) continue;
-      list.delete(name); // what was there before
+      list.delete(name); // an older value
       if (added(m.headers, "KV-Operation") !== "") continue;
       try {
         list.set(name, { name, ...JSON.parse(text(m)) });

@@ -1,14 +1,14 @@
 // Follows one session: its log, merged with its live feed.
 
 import { eventsOf, updateOf } from "./log.js";
-import { added, DamagedError, passing, Waker } from "./stored.js";
+import { added, DamagedError, isTransient, Waker } from "./stored.js";
 
-const LIVE_MESSAGES = 4096; // that wait for a slow reader; what comes then is dropped, and read from the log
-const FIRST_CHECK = 250; // ms after which a quiet log is asked whether it has more; then twice that, and so on
+const LIVE_MESSAGES = 4096; // live messages that may wait for a slow reader; more are dropped, and read from the log
+const FIRST_CHECK = 250; // ms after which a quiet log is checked for missed messages; doubles up to LAST_CHECK
 const LAST_CHECK = 5000;
-const MIN_CATCH_UP = 250; // ms between two readings because of an update, which anybody can cause
-const MAX_STREAMED = 32 << 20; // characters of a reply's updates: whoever executes tools may publish them without an end
-const UPDATE_COST = 64; // what each and each of its parts counts besides
+const MIN_CATCH_UP = 250; // minimum ms between two reads of the log that an update triggers, which any publisher of updates can do
+const MAX_STREAMED = 32 << 20; // limit of characters of a reply's updates: any publisher of updates could publish without end
+const UPDATE_COST = 64; // what each update and each of its parts counts in addition to its text
 
 /** A subscription to a part of the live feed. */
 export class Tap {
@@ -30,15 +30,13 @@ export class Tap {
     this.ended = link.onChange(this.#waker.wake);
   }
 
-  /** Returns once the server knows of it. */
+  /** Returns once the server has confirmed the subscription. */
   async ready(signal) {
-    await this.link.persist(() => this.link.nc.flush(), { signal });
+    await this.link.retry(() => this.link.nc.flush(), { signal });
     if (this.error) throw this.error;
   }
 
-  /**
-   * The next message, or null when time is over, or undefined when something may have been missed.
-   */
+  /** Returns the next message, null when end is reached, or undefined when messages may have been missed. */
   async next(end, signal) {
     for (;;) {
       signal?.throwIfAborted();
@@ -54,7 +52,7 @@ export class Tap {
     }
   }
 
-  /** Whether the connection was lost since it was asked last. */
+  /** Reports whether the connection was lost since the last call. */
   lost() {
     const lost = this.epoch !== this.link.epoch;
     this.epoch = this.link.epoch;
@@ -67,7 +65,7 @@ export class Tap {
   }
 }
 
-/** A message as a server sends it out once it is stored, undefined if it is none. */
+/** Converts a message of the log that the server republished after storing it. Returns undefined for other messages. */
 export function republished(m) {
   if (added(m.headers, "Nats-Stream") !== "AGENT_EVT") return undefined;
   const seq = Number(added(m.headers, "Nats-Sequence"));
@@ -75,8 +73,8 @@ export function republished(m) {
 }
 
 /**
- * The place of the last message of a session's log: its sequence in the stream and that of its last event, 0 for both
- * where there is none. A foreign message at the end has the whole log read.
+ * Returns the end of a session's log: the stream sequence of its last message and the sequence of its last event,
+ * both 0 for an empty log. If a foreign message is stored after it, the whole log is read.
  */
 export async function head(link, subjects, session, timeout) {
   const m = await link.last("AGENT_EVT", subjects.event(session), timeout);
@@ -93,12 +91,12 @@ export async function head(link, subjects, session, timeout) {
 
 /** Merges a session's log with its live feed. One loop uses it. */
 export class Follower {
-  #open = new Map(); // what is being streamed, by the sequence of its event: {n, time, torn}
-  #message = 0; // the reply among it
-  #deltas = 0; // read so far of the stream of updates
+  #open = new Map(); // messages and tool calls in progress, by the sequence of their start event: {n, time, truncated}
+  #message = 0; // key in #open of the message in progress
+  #deltas = 0; // sequence of the last message read from the stream of updates
   #caughtUp = 0;
 
-  /** from is the first event that is yielded, 0 for from now on; at is a place of the log before it. */
+  /** from is the sequence of the first event to yield, 0 for from now on; at is a position in the log before it. */
   constructor(link, subjects, session, { from = 1, at = { stream: 0, seq: 0 }, updates = true, signal } = {}) {
     Object.assign(this, { link, subjects, session, updates, signal });
     this.at = { ...at };
@@ -116,13 +114,13 @@ export class Follower {
     const { subjects, session, signal } = this;
     const tap = new Tap(this.link, this.updates ? subjects.live(session, ">") : subjects.live(session, "event"));
     try {
-      await tap.ready(signal); // first subscribe, then read: what is stored in between comes twice
+      await tap.ready(signal); // before reading, so that nothing is missed in between
       for (;;) {
         yield* this.#catchUp();
         if (this.fromNow) {
           this.fromNow = false;
           this.from = this.at.seq + 1;
-          yield* this.#catchUp(); // for the updates of what is open
+          yield* this.#catchUp(); // reads the updates of messages in progress
         }
         yield* this.#listen(tap);
       }
@@ -136,7 +134,7 @@ export class Follower {
       yield* this.#readLog();
       if (this.updates && !this.fromNow && this.#open.size > 0) yield* this.#readUpdates();
     };
-    yield* this.link.untilRead(read.bind(this), this.signal);
+    yield* this.link.retryRead(read.bind(this), this.signal);
     this.#caughtUp = Date.now();
   }
 
@@ -146,19 +144,19 @@ export class Follower {
     for await (const m of this.link.stored("AGENT_EVT", this.subjects.event(session), { after, signal })) {
       const events = eventsOf(session, m);
       if (!events) {
-        this.at.stream = m.seq; // somebody had a server answer there: no part of the log
+        this.at.stream = m.seq; // a foreign message on the log's subject
         continue;
       }
       const first = events[0].seq;
       const last = events.at(-1).seq;
       if (first > this.at.seq + 1 || last <= this.at.seq) {
-        throw new DamagedError(`events ${first} to ${last} of session ${session} follow event ${this.at.seq}`);
+        throw new DamagedError(`events ${first} to ${last} of session ${session} are stored after event ${this.at.seq}`);
       }
       yield* this.#commit(m, events);
     }
   }
 
-  /** Yields the updates that the server has kept of what is being streamed. */
+  /** Yields the stored updates of messages and tool calls in progress. */
   async *#readUpdates() {
     const { session, signal } = this;
     try {
@@ -167,31 +165,31 @@ export class Follower {
         const u = updateOf(session, m);
         const s = u && this.#open.get(u.event);
         if (s) {
-          if (fits(s, u) === "missing") s.torn = true; // the stream has dropped it
+          if (classify(s, u) === "gap") s.truncated = true; // the stream no longer has the update in between
           yield* this.#update(s, u);
         }
         this.#deltas = m.seq;
       }
     } catch (err) {
-      if (err.code !== 10059) throw err; // a stream in memory is gone after a restart until a runner has made it again
+      if (err.code !== 10059) throw err; // the stream is in memory: after a server restart it does not exist until a runner creates it
     }
   }
 
-  /** Yields what comes live. It returns when there may be something that has not come. */
+  /** Yields what arrives live. It returns when something may have been missed and the log must be read. */
   async *#listen(tap) {
     let interval = FIRST_CHECK;
     let check = Date.now() + interval;
     for (;;) {
       const m = await tap.next(check, this.signal);
       if (m === undefined) {
-        if (tap.lost()) this.#deltas = 0; // a stream in memory begins anew with its server
+        if (tap.lost()) this.#deltas = 0; // the stream is in memory: after a server restart its sequences start at 1 again
         return;
       }
       if (m === null) {
         try {
           if ((await head(this.link, this.subjects, this.session)).stream > this.at.stream) return;
         } catch (err) {
-          if (!passing(err)) throw err;
+          if (!isTransient(err)) throw err;
         }
         interval = Math.min(2 * interval, LAST_CHECK);
         check = Date.now() + interval;
@@ -201,8 +199,8 @@ export class Follower {
         const u = updateOf(this.session, m);
         if (!u) continue;
         const s = this.#open.get(u.event);
-        const fit = s && fits(s, u);
-        if (fit === "missing" || (!s && u.event > this.at.seq)) {
+        const fit = s && classify(s, u);
+        if (fit === "gap" || (!s && u.event > this.at.seq)) {
           if (Date.now() - this.#caughtUp >= MIN_CATCH_UP) return;
         } else if (fit === "next") {
           yield* this.#update(s, u);
@@ -216,16 +214,16 @@ export class Follower {
         events = eventsOf(this.session, rec);
         if (!events) continue;
       } catch {
-        return; // the log itself says what is right
+        return; // a gap or a foreign message: read the log
       }
       if (events[0].seq > this.at.seq + 1 || events.at(-1).seq <= this.at.seq) return;
       if (rec.subject !== this.subjects.event(this.session)) return;
-      if (events.some((e) => e.dataref !== undefined)) return; // data from elsewhere is fetched where it is asked for again
+      if (events.some((e) => e.dataref !== undefined)) return; // fetched when the log is read, which retries
       yield* this.#commit(rec, events);
     }
   }
 
-  /** Yields the events of a message, but for those seen already and those before from. */
+  /** Yields the events of a commit, except those already yielded and those before from. */
   async *#commit(m, events) {
     for (const e of events) {
       if (e.seq <= this.at.seq) continue;
@@ -259,9 +257,9 @@ export class Follower {
   }
 
   *#update(s, u) {
-    if (fits(s, u) !== "next") return;
+    if (classify(s, u) !== "next") return;
     if (s.message && (s.size += sizeOf(u)) > MAX_STREAMED) {
-      s.torn = true; // the rest comes with its message_end
+      s.truncated = true; // message_end contains the whole message
       return;
     }
     s.n = u.n;
@@ -270,7 +268,7 @@ export class Follower {
   }
 }
 
-/** What a message's update counts for whoever keeps it. */
+/** Returns what an update counts towards MAX_STREAMED. */
 function sizeOf(u) {
   let size = UPDATE_COST;
   for (const e of u.data.assistantMessageEvents) {
@@ -280,16 +278,17 @@ function sizeOf(u) {
 }
 
 /**
- * Where an update stands. Those of a reply add to one another and need each other. A tool's replace the one before, and
- * begin at 1 again when the call is executed again: what tells the executions apart is their time.
+ * Compares an update with the last one yielded. Updates of a message are increments, so none may be missing. An
+ * update of a tool call replaces the one before, and their numbers start at 1 again when the call is executed again:
+ * their times tell the executions apart.
  */
-function fits(s, u) {
+function classify(s, u) {
   const tool = u.type === "tool_execution_update";
-  if (tool === Boolean(s.message)) return "known"; // it says that it is what its event is not
+  if (tool === Boolean(s.message)) return "stale"; // a tool's update for a message, or the reverse
   if (tool) {
     const later = Date.parse(u.time) - (Date.parse(s.time) || 0);
-    return later > 0 || (later === 0 && u.n > s.n) ? "next" : "known";
+    return later > 0 || (later === 0 && u.n > s.n) ? "next" : "stale";
   }
-  if (s.torn || u.n <= s.n) return "known";
-  return u.n === s.n + 1 ? "next" : "missing";
+  if (s.truncated || u.n <= s.n) return "stale";
+  return u.n === s.n + 1 ? "next" : "gap";
 }

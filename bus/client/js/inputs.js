@@ -1,8 +1,8 @@
-// Inputs that are too big for a command: they are uploaded, and the command refers to them.
+// Uploads inputs that are too large for a command; the command then refers to them.
 
 import { random } from "./stored.js";
 
-const INLINE = 400 << 10; // bytes of data that travel in the command itself
+const INLINE = 400 << 10; // bytes of data that a command may contain itself
 const MOST = 8 << 20;
 const CHUNK = 128 << 10;
 const BUCKET = "agent_inputs";
@@ -12,22 +12,22 @@ const encoder = new TextEncoder();
 const hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
 const base64url = (binary) => btoa(binary).replaceAll("+", "-").replaceAll("/", "_"); // with its padding
 
-/** Whether data of a command of the kind is to be uploaded. @param {string} json */
+/** Reports whether the data of a command must be uploaded. @param {string} json */
 export function isLarge(kind, json) {
   return KINDS.has(kind) && json.length > INLINE / 4 && encoder.encode(json).length > INLINE;
 }
 
 /**
- * Keeps data as an object of the bucket, under a name that nobody can guess. Returns the headers of a command that refers
- * to it, to which its attributes are to be added. Who uploads may read nothing that is there.
+ * Stores data as an object under a name that nobody can guess, without reading the bucket. Returns the headers of a
+ * command that refers to it; the caller adds the attributes of the command.
  */
 export async function upload(link, json, signal) {
   const data = encoder.encode(json);
-  if (data.length > MOST) throw new Error(`the input has ${data.length} bytes, more than ${MOST}`);
-  if (!globalThis.crypto?.subtle) throw new Error("a large input is sent by pages that came by https, or from this machine");
+  if (data.length > MOST) throw new Error(`the input has ${data.length} bytes, the limit is ${MOST}`);
+  if (!globalThis.crypto?.subtle) throw new Error("an input over 400 KiB can be sent only by a page loaded over https or from localhost");
   const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", data));
   const name = `${hex(sum)}-${random()}`;
-  return link.persist(async (timeout) => {
+  return link.retry(async (timeout) => {
     const nuid = random();
     for (let at = 0; at < data.length; at += CHUNK) {
       signal?.throwIfAborted();
@@ -43,7 +43,7 @@ export async function upload(link, json, signal) {
   }, { signal });
 }
 
-/** The headers of a message to publish, as connections take them: this module imports no connection's own kind. */
+/** Message headers in the form that connections accept, without importing the class of a connection. */
 class MsgHeaders {
   #lines = "";
 
@@ -57,7 +57,7 @@ async function store(link, subject, data, options) {
   if (ack.error) throw Object.assign(new Error(`upload: ${ack.error.description}`), { name: "JetStreamError", status: ack.error.code });
 }
 
-/** Adds the attributes of a CloudEvent without data to headers. */
+/** Adds the CloudEvents attributes of an event without data to headers. */
 export function attributes(headers, event) {
   const plain = (value) => value.replace(/[^\x21-\x7e]|["%]/gu, (c) => Array.from(encoder.encode(c), (b) => `%${b.toString(16).toUpperCase().padStart(2, "0")}`).join(""));
   for (const [key, value] of Object.entries(event)) {

@@ -1,5 +1,5 @@
-// Package js holds the JavaScript client of loopbus as ES modules, so that programs can serve them to browsers. In
-// Node.js they are imported as they are; docs/client.md describes them.
+// Package js embeds the JavaScript client of loopbus as ES modules, so that Go programs can serve it to browsers. In
+// Node.js, import the files directly; docs/client.md describes the client.
 package js
 
 import (
@@ -10,5 +10,5 @@ import (
 //go:embed *.js
 var files embed.FS
 
-// Files are the modules by name; loopbus.js is the one to import.
+// Files returns the modules by name. Import loopbus.js.
 func Files() fs.FS { return files }

@@ -1,30 +1,21 @@
-// What the messages of a session's log and its updates say.
+// Decodes the messages of a session's log and its updates.
 
 import { DamagedError, text } from "./stored.js";
 
 /**
- * @typedef {object} Event An event of a session's log.
- * @property {string} session
+ * @typedef {object} Event An event of a session's log. @property {string} session
  * @property {number} seq       1, 2, 3 … in the session, without a gap
- * @property {string} type      such as "message_end"
- * @property {string} time      RFC 3339
- * @property {string} source
- * @property {string} runId     "" where there is none, as in turnId
- * @property {string} turnId
+ * @property {string} type      such as "message_end" @property {string} time      RFC 3339 @property {string} source
+ * @property {string} runId     "" where there is none, as in turnId @property {string} turnId
  * @property {string} correlationId  id of the command that began the run
- * @property {string} causationId    id of the command that it goes back to
- * @property {string} traceparent
+ * @property {string} causationId    id of the command that it goes back to @property {string} traceparent
  * @property {any} data         see schemas/jsonschema/events
  * @property {string} [dataref] where data was kept, if it was too large for the log
- *
- * @typedef {object} Update A live delta of an event.
- * @property {string} session
+ * @typedef {object} Update A live delta of an event. @property {string} session
  * @property {number} event     sequence of the event that it belongs to
  * @property {number} n         its number there, from 1
- * @property {string} type      "message_update" or "tool_execution_update"
- * @property {string} time
- * @property {string} runId
- * @property {any} data         see schemas/jsonschema/updates
+ * @property {string} type      "message_update" or "tool_execution_update" @property {string} time
+ * @property {string} runId @property {any} data         see schemas/jsonschema/updates
  */
 
 const plain = (value) => {
@@ -56,13 +47,13 @@ function commit(session, span, m) {
   try {
     batch = JSON.parse(text(m));
   } catch (err) {
-    throw new DamagedError(`a commit of session ${session} is no JSON: ${err.message}`);
+    throw new DamagedError(`a commit of session ${session} is not JSON: ${err.message}`);
   }
   const of = ID.exec(batch?.[0]?.id ?? "")?.[1];
-  if (of !== undefined && of !== session) return undefined; // another's
+  if (of !== undefined && of !== session) return undefined; // of another session
   const [, first, last] = SPAN.exec(span) ?? [];
   if (first === undefined || !Array.isArray(batch) || batch.length !== last - first + 1) {
-    throw new DamagedError(`a commit of session ${session} has not the events ${span}`);
+    throw new DamagedError(`a commit of session ${session} does not contain the events ${span}`);
   }
   let before = {};
   return batch.map((e, i) => {
@@ -89,13 +80,13 @@ function binary(session, m) {
   const [, of, seq] = ID.exec(header(m, "ce-id")) ?? [];
   if (of !== session) return undefined;
   const type = TYPE.exec(header(m, "ce-type"))?.[1];
-  if (!type) throw new DamagedError(`event ${seq} of session ${session} has no type of an event`);
+  if (!type) throw new DamagedError(`event ${seq} of session ${session} has no event type`);
   const ref = header(m, "ce-dataref");
   let data;
   try {
     data = ref ? undefined : JSON.parse(text(m));
   } catch (err) {
-    throw new DamagedError(`event ${seq} of session ${session} is no JSON: ${err.message}`);
+    throw new DamagedError(`event ${seq} of session ${session} is not JSON: ${err.message}`);
   }
   return [{
     session, seq: Number(seq), type, time: header(m, "ce-time"), source: header(m, "ce-source"),
@@ -105,7 +96,7 @@ function binary(session, m) {
   }];
 }
 
-const MOST_BLOCKS = 10_000; // of a message: a page has a place for each
+const MOST_BLOCKS = 10_000; // limit of a message's content blocks: a page reserves space for each
 const isObject = (v) => typeof v === "object" && v !== null && !Array.isArray(v);
 const isText = (v) => v === undefined || typeof v === "string";
 const isIndex = (v) => v === undefined || (Number.isInteger(v) && v >= 0 && v < MOST_BLOCKS);
@@ -114,7 +105,7 @@ const isPiece = (e) => isObject(e) && typeof e.type === "string" && isIndex(e.co
 const isBlock = (b) => isObject(b) && typeof b.type === "string" && [b.text, b.data, b.mimeType].every(isText);
 const isResult = (r) => isObject(r) && (r.content === undefined || (Array.isArray(r.content) && r.content.every(isBlock)));
 
-/** The update in a message, undefined if it is none of this session: whoever executes tools can publish there. */
+/** Decodes an update of the session. Returns undefined for other messages: every worker may publish on this subject. */
 export function updateOf(session, m) {
   const type = TYPE.exec(header(m, "ce-type"))?.[1];
   const id = /^([A-Za-z0-9_-]{1,64})\/([1-9]\d{0,15})\.([1-9]\d{0,15})$/.exec(header(m, "ce-id"));

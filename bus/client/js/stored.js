@@ -1,27 +1,30 @@
-// What the client needs of NATS: the state of the connection, requests that are asked again, and streams that are read
-// with ordinary pull consumers, by the subjects of the JetStream API. It imports nothing: a connection of
-// @nats-io/nats-core (wsconnect in browsers, connect of @nats-io/transport-node in Node.js) has all that it needs.
+// The client's use of NATS: connection state, retried requests, and reading streams with ordinary pull consumers through
+// the subjects of the JetStream API. It imports nothing: a connection of @nats-io/nats-core (wsconnect in browsers,
+// connect of @nats-io/transport-node in Node.js) is enough.
 
-const FIRST_TIMEOUT = 1000; // ms of the first attempt of a request
-const ATTEMPT_TIMEOUT = 5000; // ms of one request of a reader, who has no other limit
+const FIRST_TIMEOUT = 1000; // limit of a request's first attempt, in ms
+const ATTEMPT_TIMEOUT = 5000; // limit of one request of a reader, which has no other deadline, in ms
 const MIN_PAUSE = 20;
 const MAX_PAUSE = 1000;
-const BATCH_MESSAGES = 256; // and no more than BATCH_BYTES
+const BATCH_MESSAGES = 256; // messages per request, but at most BATCH_BYTES
 const BATCH_BYTES = 4 << 20;
-const READER_IDLE = 30e9; // ns after which the server forgets the consumer of a reader that went away
+const READER_IDLE = 30e9; // ns after which the server deletes the consumer of a reader that disappeared
 
 const decoder = new TextDecoder();
 
 /** The text of a message's payload. */
 export const text = (m) => decoder.decode(m.data);
 
-/** The value of a header that the server has added: the last, since what is stored may have one too. */
+/** The value of a header that the server added: the last one, since the stored message may have the same header. */
 export const added = (headers, key) => headers?.values(key).at(-1) ?? "";
 
+const MAX_ACK = 4096; // bytes; the longest name of a stream has 255 characters, and an error one sentence
 const ANSWER = new Set(["stream", "seq", "domain", "duplicate", "error", "val", "batch", "count"]);
 
-/** Whether what is stored in a bucket is no value but what a server has answered there: an acknowledgement, a status, a
- * stored message. */
+/**
+ * Reports whether a message stored in a bucket is not a value but the answer of a server to a forged request: an
+ * acknowledgement, a status, or a stored message.
+ */
 export function isAnswer(m) {
   if (["Status", "Nats-Stream", "Nats-Sequence"].some((name) => added(m.headers, name) !== "")) return true;
   if (m.data.length === 0) return added(m.headers, "KV-Operation") === "";
@@ -34,39 +37,51 @@ export function isAnswer(m) {
   }
 }
 
-/** Random letters and digits, in a token of a subject. */
+/** Reports whether a message is a server's acknowledgement of a message that a stream stored or refused. */
+export function isAck(m) {
+  if (m.data.length > MAX_ACK) return false;
+  try {
+    const { stream, seq } = JSON.parse(text(m));
+    return typeof stream === "string" && stream !== "" && typeof seq === "number";
+  } catch {
+    return false;
+  }
+}
+
+/** Returns random letters and digits, for use in a token of a subject. */
 export function random() {
   return Array.from(crypto.getRandomValues(new Uint8Array(20)), (b) => (b % 36).toString(36)).join("");
 }
 
-/** Something that goes away when a server, or the leader of a stream, is back. */
-export class PassingError extends Error {
-  name = "PassingError";
+/** An error that is likely to disappear when a server, or the leader of a stream, is back. */
+export class TransientError extends Error {
+  name = "TransientError";
 }
 
-/** A session's log, or something that it refers to, is not what its writers wrote. */
+/** The log of a session, or a payload that it refers to, is not what its writer stored. */
 export class DamagedError extends Error {
   name = "DamagedError";
 }
 
-const NO_RESPONDERS = "NoResponders"; // as NoRespondersError of @nats-io/nats-core names itself
-const PASSING = new Set(["PassingError", "TimeoutError", NO_RESPONDERS, "NoRespondersError", "ConnectionError"]);
-const PASSING_CODES = new Set([10008, 10014, 10039, 10158]); // without JetStream for a moment, without a consumer, a copy on its way
+const NO_RESPONDERS = "NoResponders"; // the name that NoRespondersError of @nats-io/nats-core has
+const TRANSIENT = new Set(["TransientError", "TimeoutError", NO_RESPONDERS, "NoRespondersError", "ConnectionError"]);
+const FLOODED = 10167; // too many messages of the stream wait to be stored; the server accepts a share of all attempts
+const TRANSIENT_CODES = new Set([10008, 10014, 10039, 10158, FLOODED]); // JetStream is starting, the consumer does not exist, a duplicate is being stored
 
-/** Whether nobody has listened where a request was sent to. */
-export function unheard(err) {
-  return err?.name === NO_RESPONDERS || err?.name === "NoRespondersError" || (err?.cause !== undefined && unheard(err.cause));
+/** Reports whether no one was subscribed to the subject of a request. */
+export function isNoResponders(err) {
+  return err?.name === NO_RESPONDERS || err?.name === "NoRespondersError" || (err?.cause !== undefined && isNoResponders(err.cause));
 }
 
-/** Whether an error goes away by itself. */
-export function passing(err) {
+/** Reports whether an error is likely to disappear by itself. */
+export function isTransient(err) {
   if (err?.name === "ClosedConnectionError") return false;
   if (err?.name === "QueryError") return err.code === "busy" || err.code === "unavailable";
-  if (err?.name === "JetStreamError") return err.status === 503 || PASSING_CODES.has(err.code);
-  return PASSING.has(err?.name) || (err?.cause !== undefined && passing(err.cause));
+  if (err?.name === "JetStreamError") return err.status === 503 || TRANSIENT_CODES.has(err.code);
+  return TRANSIENT.has(err?.name) || (err?.cause !== undefined && isTransient(err.cause));
 }
 
-/** An error that the JetStream API answers. */
+/** An error answered by the JetStream API. */
 class JetStreamError extends Error {
   name = "JetStreamError";
   constructor({ code, err_code, description }) {
@@ -76,7 +91,7 @@ class JetStreamError extends Error {
   }
 }
 
-/** Lets one asynchronous function sleep until it is woken, a time is over, or a signal is aborted. */
+/** Lets one asynchronous function sleep until it is woken, a time has passed, or a signal is aborted. */
 export class Waker {
   #wake;
   wake = () => this.#wake?.();
@@ -96,11 +111,11 @@ export class Waker {
 
 export const sleep = (ms, signal) => new Waker().sleep(ms, signal);
 
-/** A connection, and what happens to it. */
+/** A connection and its state. */
 export class Link {
   up = true;
   closed = false;
-  epoch = 0; // one more for every connection that was lost
+  epoch = 0; // incremented whenever the connection is lost
   #listeners = new Set();
 
   constructor(nc, { api, requestTimeout }) {
@@ -121,35 +136,35 @@ export class Link {
       } else {
         continue;
       }
-      this.#tell();
+      this.#notify();
     }
     this.closed = true;
     this.up = false;
-    this.#tell();
+    this.#notify();
   }
 
-  #tell() {
+  #notify() {
     for (const f of this.#listeners) f();
   }
 
-  /** Calls f when the connection is lost, is back, or is closed. Returns what ends this. */
+  /** Calls f when the connection is lost, re-established, or closed. Returns a function that stops this. */
   onChange(f) {
     this.#listeners.add(f);
     return () => this.#listeners.delete(f);
   }
 
-  /** Throws unless a request has a chance. */
+  /** Throws if the connection is closed or lost. */
   check() {
     if (this.closed) throw Object.assign(new Error("the connection is closed"), { name: "ClosedConnectionError" });
-    if (!this.up) throw new PassingError("the connection is lost");
+    if (!this.up) throw new TransientError("the connection is lost");
   }
 
   inbox() {
     return `${this.nc.options?.inboxPrefix ?? "_INBOX"}.${random()}`;
   }
 
-  /** Calls f with the time for one attempt, until it succeeds, fails for good, or its time is over. */
-  async persist(f, { signal, timeout = this.requestTimeout } = {}) {
+  /** Calls f with the time limit of one attempt, until it succeeds, fails for good, or the time is used up. */
+  async retry(f, { signal, timeout = this.requestTimeout } = {}) {
     const end = Date.now() + timeout;
     let limit = FIRST_TIMEOUT;
     for (let pause = MIN_PAUSE; ; pause = Math.min(2 * pause, MAX_PAUSE)) {
@@ -158,17 +173,18 @@ export class Link {
         this.check();
         return await f(Math.max(1, Math.min(limit, end - Date.now())));
       } catch (err) {
-        if (!passing(err)) throw err;
+        if (!isTransient(err)) throw err;
+        if (err.code === FLOODED) pause = MIN_PAUSE;
         await sleep(Math.min(pause, Math.max(0, end - Date.now())), signal);
         signal?.throwIfAborted();
-        if (Date.now() >= end) throw new Error(`given up after ${timeout} ms: ${err.message}`, { cause: err });
+        if (Date.now() >= end) throw new Error(`gave up after ${timeout} ms: ${err.message}`, { cause: err });
       }
       limit *= 2;
     }
   }
 
-  /** Reads until it succeeds or fails for good; read is an async generator that begins where it has got to. */
-  async *untilRead(read, signal) {
+  /** Reads until it succeeds or fails for good. read is an async generator that resumes where it stopped. */
+  async *retryRead(read, signal) {
     for (let pause = MIN_PAUSE; ; pause = Math.min(2 * pause, MAX_PAUSE)) {
       try {
         for await (const item of read()) {
@@ -178,14 +194,31 @@ export class Link {
         return;
       } catch (err) {
         signal?.throwIfAborted();
-        if (!passing(err)) throw err;
+        if (!isTransient(err)) throw err;
       }
       await sleep(pause, signal);
       signal?.throwIfAborted();
     }
   }
 
-  /** A request to the JetStream API. */
+  /** Sends a request and returns the first answer that is not the acknowledgement of a stream. */
+  async answer(subject, payload, timeout) {
+    let sub, timer;
+    try {
+      return await new Promise((resolve, reject) => {
+        const inbox = this.inbox();
+        const late = () => reject(new TransientError(`${subject}: only a stream answers`));
+        sub = this.nc.subscribe(inbox, { callback: (err, m) => (err ? reject(err) : isAck(m) || resolve(m)) });
+        timer = setTimeout(late, timeout);
+        this.nc.publish(subject, payload, { reply: inbox });
+      });
+    } finally {
+      clearTimeout(timer);
+      sub?.unsubscribe();
+    }
+  }
+
+  /** Sends a request to the JetStream API. */
   async jetstream(subject, request, timeout = ATTEMPT_TIMEOUT) {
     this.check();
     const answer = (await this.nc.request(this.api + subject, JSON.stringify(request), { timeout })).json();
@@ -193,7 +226,7 @@ export class Link {
     return answer;
   }
 
-  /** The last message of a subject in a stream, undefined if there is none. */
+  /** Returns the last message of a subject in a stream, undefined if there is none. */
   async last(stream, subject, timeout = ATTEMPT_TIMEOUT) {
     this.check();
     const m = await this.nc.request(`${this.api}DIRECT.GET.${stream}.${subject}`, "", { timeout });
@@ -204,14 +237,14 @@ export class Link {
       case 404:
         return undefined;
       case 503:
-        throw new PassingError("no server answers for the stream");
+        throw new TransientError("the stream has no leader");
     }
     throw new Error(`direct get of ${subject}: ${m.headers?.code} ${m.headers?.description}`);
   }
 
   /**
-   * Yields the messages of a stream on a subject with a sequence above after, or the last of each subject, in order, as
-   * far as there are any now. It asks for a batch at a time, so that it holds no more however slow its reader is.
+   * Yields the messages that a stream has now on a subject, in order: those with a sequence greater than after, or
+   * the last one of each subject. It requests one batch at a time, so memory stays bounded if the caller is slow.
    */
   async *stored(stream, subject, { after = 0, last = false, signal } = {}) {
     const epoch = this.epoch;
@@ -242,58 +275,58 @@ export class Link {
             await waker.sleep(end - Date.now(), signal);
             signal?.throwIfAborted();
             this.check();
-            if (this.epoch !== epoch || Date.now() >= end) throw new PassingError("the answer is incomplete");
+            if (this.epoch !== epoch || Date.now() >= end) throw new TransientError("the batch arrived in part");
             continue;
           }
           const m = queue.shift();
           if (m instanceof Error) throw m;
-          if (m.headers?.code >= 400 && m.data.length === 0) break; // the batch has no more
+          if (m.headers?.code >= 400 && m.data.length === 0) break; // end of the batch
           const place = delivery(m.reply);
           if (!place) continue;
-          if (place.consumer !== delivered + 1) throw new PassingError("a message is missing from the answer");
+          if (place.consumer !== delivered + 1) throw new TransientError("a message of the batch is missing");
           delivered = place.consumer;
           left = place.pending;
           yield { subject: m.subject, seq: place.stream, headers: m.headers, data: m.data };
         }
-        if (delivered === before) throw new PassingError(`no message of ${left} came`);
+        if (delivered === before) throw new TransientError(`received none of ${left} messages`);
       }
     } finally {
       ended();
       if (!this.closed) {
         sub.unsubscribe();
-        this.nc.publish(`${this.api}CONSUMER.DELETE.${stream}.${name}`); // if it gets lost, the server forgets it later
+        this.nc.publish(`${this.api}CONSUMER.DELETE.${stream}.${name}`); // if this is lost, the server deletes it after READER_IDLE
       }
     }
   }
 
-  /** The data of an event that is kept in the object store, held against its digest where the platform can. */
+  /** Returns the payload of an event from the object store, verified against its digest if the platform can. */
   async blob(ref, signal) {
     const name = ref.startsWith("nats://agent_blobs/") ? ref.slice("nats://agent_blobs/".length) : "";
     const digest = name.slice(name.lastIndexOf("/") + 1);
-    if (!/^[\x21-\x7e]{1,300}$/.test(name) || !/^[0-9a-f]{64}$/.test(digest)) throw new DamagedError(`the data reference ${ref.slice(0, 100)} is none`);
+    if (!/^[\x21-\x7e]{1,300}$/.test(name) || !/^[0-9a-f]{64}$/.test(digest)) throw new DamagedError(`the data reference ${ref.slice(0, 100)} is malformed`);
     const key = btoa(name).replaceAll("+", "-").replaceAll("/", "_"); // with its padding
     const meta = await this.last("OBJ_agent_blobs", `$O.agent_blobs.M.${key}`);
     const info = meta && JSON.parse(text(meta));
-    if (!info || info.deleted) throw new DamagedError(`there is no data ${ref}`);
+    if (!info || info.deleted) throw new DamagedError(`the payload ${ref} does not exist`);
     const data = new Uint8Array(info.size);
     let at = 0;
     for await (const m of this.stored("OBJ_agent_blobs", `$O.agent_blobs.C.${info.nuid}`, { signal })) {
-      if (at + m.data.length > data.length) throw new DamagedError(`the data of ${ref} is longer than it should be`);
+      if (at + m.data.length > data.length) throw new DamagedError(`the payload ${ref} is longer than its metadata says`);
       data.set(m.data, at);
       at += m.data.length;
     }
-    if (at !== data.length) throw new PassingError(`the data of ${ref} came in part`);
-    if (globalThis.crypto?.subtle) { // which pages have that come by https, or from this machine
+    if (at !== data.length) throw new TransientError(`the payload ${ref} arrived in part`);
+    if (globalThis.crypto?.subtle) { // available to pages loaded over https or from localhost
       const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", data));
       if (Array.from(sum, (b) => b.toString(16).padStart(2, "0")).join("") !== digest) {
-        throw new DamagedError(`the data of ${ref} has another digest`);
+        throw new DamagedError(`the payload ${ref} does not match its digest`);
       }
     }
     return decoder.decode(data);
   }
 }
 
-/** What the subject of an acknowledgement says: $JS.ACK.[domain.account.]stream.consumer.n.stream.consumer.time.pending */
+/** Parses the subject of an acknowledgement: $JS.ACK.[domain.account.]stream.consumer.n.stream.consumer.time.pending */
 function delivery(reply) {
   const t = (reply ?? "").split(".");
   if (t[0] !== "$JS" || t[1] !== "ACK" || t.length < 9) return undefined;

@@ -3,12 +3,12 @@
 import { text } from "./stored.js";
 
 const BUCKET = "$KV.agent_tools.";
-const since = (a) => (a.since ?? "").replace("Z", ""); // in the order of time, whatever digits of a second it has
+const since = (a) => (a.since ?? "").replace("Z", ""); // sorts by time, with any number of fractional digits
 const byText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
 /**
- * The tools by name, version and workspace: the definition of the newest announcement, and workers. An announcement that
- * cannot be read, or is not of the key that it is under, is left out.
+ * Returns the tools by name, version and workspace: the definition of the newest announcement, and the workers. It
+ * skips announcements that are invalid or stored under a key of another tool or worker.
  */
 export async function listTools(link, signal) {
   const queues = new Map();

@@ -1,11 +1,10 @@
-// Package admission bounds how many sessions a runner works on at once, and says which of those that wait begin next
-// (admission control). It has no clock, goroutine or lock of its own.
+// Package admission bounds how many sessions a runner works on at once, and chooses which of the waiting messages start
+// next (admission control). It has no clock, goroutine or lock of its own.
 //
-// A session that is at work already is never kept waiting. What waits is in two lines: messages that continue
-// something, such as tool results, approvals, aborts and steering, and all others. Each line is served from both ends
-// in turn, so that a burst does not keep whoever comes after it waiting, and nobody waits for ever (adaptive LIFO).
-// Beyond the bound the newest of a line begins all the same after [Patience] without a beginning, within the room that
-// is kept for that.
+// A message of a session that is at work never waits. The others wait in two queues: urgent messages, which continue
+// something (tool results, approvals, aborts and steering), and the rest. Each queue is served from both ends in turn
+// (adaptive LIFO): a burst does not delay a later message for long, and no message waits for ever. If none of a queue
+// has started for [Patience], its newest starts beyond the bound, within the room that is reserved for that.
 package admission
 
 import (
@@ -14,140 +13,127 @@ import (
 )
 
 const (
-	// MostBeginning is how many sessions of a line are brought in at once: read from their logs, with the message stored.
-	// More would only share the processors, and keep the sessions at work from theirs.
-	MostBeginning = 64
-	// Patience is how long a line stands before its newest begins although there is no place.
+	// MaxStarting is how many sessions of a queue start at once, that is, are loaded from their logs until their
+	// message is stored. More of them would only share the processors, and keep sessions at work from theirs.
+	MaxStarting = 64
+	// Patience is how long the messages of a queue wait before the newest starts although there is no room.
 	Patience = 100 * time.Millisecond
 )
 
-// Gate admits messages to their sessions. A nil pointer is not ready; use [New]. Methods are not safe for concurrent
-// use: the caller's lock guards them, and start is called with it held.
+// Gate admits messages. Use [New] to create one. Its methods are not safe for concurrent use: the caller's lock guards
+// them, and start functions are called with it held.
 type Gate struct {
 	arm     func(d time.Duration)
 	armed   bool
-	working map[string]int // messages under way, by session
-	lines   [2]*line       // of those that press, and of all others
+	working map[string]int // admitted messages that are not paused, by session
+	queues  [2]*queue      // of urgent messages, and of the rest
 }
 
-// line is messages that wait, oldest first.
-type line struct {
-	waiting       list.List
-	room, hurried int // how many sessions may be at work for one to begin, and for one that has waited for long
-	beginning     int
-	newest        bool      // whose turn it is
-	last          time.Time // one began
+// queue is messages that wait, oldest first.
+type queue struct {
+	waiting list.List
+	// How many sessions may be at work for a message to start, and for one to start after Patience.
+	room, reserve int
+	starting      int
+	newest        bool      // the newest message is next
+	last          time.Time // when a message started
 }
 
-// Request is one message at the gate.
+// Request is a message at the gate.
 type Request struct {
-	session   string
-	start     func()
-	line      *line
-	place     *list.Element // nil unless it waits
-	beginning bool
-	working   bool
+	session  string
+	start    func()
+	queue    *queue
+	place    *list.Element // nil unless it waits
+	starting bool
+	working  bool
 }
 
-// New returns a gate for most sessions at once, which has to be at least 1. Half as many again may begin out of
-// impatience, and messages that press may have twice as many. arm has [Gate.Hurry] called once after d.
-func New(most int, arm func(d time.Duration)) *Gate {
-	return &Gate{arm: arm, working: map[string]int{},
-		lines: [2]*line{{room: 2 * most, hurried: 2 * most}, {room: most, hurried: most + (most+1)/2}}}
+// New returns a gate for maxSessions at once, at least 1. Half as many again may start after [Patience], and there is
+// room for twice as many while urgent messages wait. arm has to call [Gate.Tick] once after d.
+func New(maxSessions int, arm func(d time.Duration)) *Gate {
+	return &Gate{arm: arm, working: map[string]int{}, queues: [2]*queue{
+		{room: 2 * maxSessions, reserve: 2 * maxSessions}, {room: maxSessions, reserve: maxSessions + (maxSessions+1)/2},
+	}}
 }
 
-// Ask has start called once the message may begin, now or in a later call of a method. The caller says what becomes of
-// it by the other methods, and by [Gate.Done] at the end.
-func (g *Gate) Ask(session string, pressing bool, now time.Time, start func()) *Request {
-	t := &Request{session: session, start: start, line: g.lines[1]}
-	if pressing {
-		t.line = g.lines[0]
+// Request calls start once the message may start, now or in a later call of a method. The caller has to call
+// [Gate.Done] at the end.
+func (g *Gate) Request(session string, urgent bool, now time.Time, start func()) *Request {
+	r := &Request{session: session, start: start, queue: g.queues[1]}
+	if urgent {
+		r.queue = g.queues[0]
 	}
 	if g.working[session] > 0 {
-		g.begin(t)
-		return t
+		g.start(r)
+		return r
 	}
-	if t.line.waiting.Len() == 0 {
-		t.line.last = now // it has not stood till now
+	if r.queue.waiting.Len() == 0 {
+		r.queue.last = now // nothing has waited until now
 	}
-	t.place = t.line.waiting.PushBack(t)
+	r.place = r.queue.waiting.PushBack(r)
 	g.next(now)
-	return t
+	return r
 }
 
-// Entered says that a message is stored in its session, or will not be for a while.
-func (g *Gate) Entered(t *Request, now time.Time) {
-	if t.beginning {
-		t.beginning = false
-		t.line.beginning--
-		g.next(now)
-	}
-}
-
-// Pause says that a message is not worked on for a while, so that others may have its place.
-func (g *Gate) Pause(t *Request, now time.Time) {
-	g.leave(t)
+// Entered records that a message is stored in its session's log, so that another session may start.
+func (g *Gate) Entered(r *Request, now time.Time) {
+	r.started()
 	g.next(now)
 }
 
-// Resume ends a pause. It waits for no place: what is tried again is little.
-func (g *Gate) Resume(t *Request) {
-	if !t.working {
-		t.working = true
-		g.working[t.session]++
+// Pause gives the place of an admitted message to others until Resume.
+func (g *Gate) Pause(r *Request, now time.Time) {
+	r.started()
+	if r.working {
+		r.working = false
+		if g.working[r.session]--; g.working[r.session] == 0 {
+			delete(g.working, r.session)
+		}
 	}
-}
-
-// Done says that a message has been dealt with, or takes it out of the line. It may be called twice.
-func (g *Gate) Done(t *Request, now time.Time) {
-	if t.place != nil {
-		t.line.waiting.Remove(t.place)
-		t.place = nil
-	}
-	g.leave(t)
 	g.next(now)
 }
 
-// Waits reports whether a message has not begun.
-func (t *Request) Waits() bool { return t.place != nil }
+// Resume ends a pause. The message does not wait for room, because few messages are retried.
+func (g *Gate) Resume(r *Request) {
+	if !r.working {
+		r.working = true
+		g.working[r.session]++
+	}
+}
 
-// Waiting is how many messages wait.
-func (g *Gate) Waiting() int { return g.lines[0].waiting.Len() + g.lines[1].waiting.Len() }
+// Done ends a request, whether it waits or was admitted. It may be called more than once.
+func (g *Gate) Done(r *Request, now time.Time) {
+	if r.place != nil {
+		r.queue.waiting.Remove(r.place)
+		r.place = nil
+	}
+	g.Pause(r, now)
+}
 
-// Working is how many sessions are at work.
+// Waiting returns how many messages wait.
+func (g *Gate) Waiting() int { return g.queues[0].waiting.Len() + g.queues[1].waiting.Len() }
+
+// Working returns how many sessions are at work.
 func (g *Gate) Working() int { return len(g.working) }
 
-func (g *Gate) leave(t *Request) {
-	if t.beginning {
-		t.beginning = false
-		t.line.beginning--
-	}
-	if !t.working {
-		return
-	}
-	t.working = false
-	if g.working[t.session]--; g.working[t.session] == 0 {
-		delete(g.working, t.session)
-	}
-}
-
-// next begins what there is room for.
-func (g *Gate) next(now time.Time) {
-	for _, l := range g.lines {
-		for l.waiting.Len() > 0 && l.beginning < MostBeginning && len(g.working) < l.room {
-			g.admit(l, l.newest, now)
-			l.newest = !l.newest
+// Tick has to be called when the time has passed for which arm was called.
+func (g *Gate) Tick(now time.Time) {
+	g.armed = false
+	for _, q := range g.queues {
+		if q.waiting.Len() > 0 && now.Sub(q.last) >= Patience && len(g.working) < q.reserve {
+			g.admit(q, true, now)
 		}
 	}
 	g.rearm()
 }
 
-// Hurry is called after the time that the gate has asked for.
-func (g *Gate) Hurry(now time.Time) {
-	g.armed = false
-	for _, l := range g.lines {
-		if l.waiting.Len() > 0 && now.Sub(l.last) >= Patience && len(g.working) < l.hurried {
-			g.admit(l, true, now)
+// next admits as many messages as there is room for.
+func (g *Gate) next(now time.Time) {
+	for _, q := range g.queues {
+		for q.waiting.Len() > 0 && q.starting < MaxStarting && len(g.working) < q.room {
+			g.admit(q, q.newest, now)
+			q.newest = !q.newest
 		}
 	}
 	g.rearm()
@@ -160,20 +146,28 @@ func (g *Gate) rearm() {
 	}
 }
 
-// admit begins the newest or the oldest of a line.
-func (g *Gate) admit(l *line, newest bool, now time.Time) {
-	at := l.waiting.Front()
+// admit starts the newest or the oldest message of a queue.
+func (g *Gate) admit(q *queue, newest bool, now time.Time) {
+	at := q.waiting.Front()
 	if newest {
-		at = l.waiting.Back()
+		at = q.waiting.Back()
 	}
-	t := l.waiting.Remove(at).(*Request)
-	t.place, l.last = nil, now
-	t.beginning = true
-	l.beginning++
-	g.begin(t)
+	r := q.waiting.Remove(at).(*Request)
+	r.place, q.last = nil, now
+	r.starting = true
+	q.starting++
+	g.start(r)
 }
 
-func (g *Gate) begin(t *Request) {
-	g.Resume(t)
-	t.start()
+func (g *Gate) start(r *Request) {
+	g.Resume(r)
+	r.start()
+}
+
+// started ends the time in which a message counts as starting.
+func (r *Request) started() {
+	if r.starting {
+		r.starting = false
+		r.queue.starting--
+	}
 }

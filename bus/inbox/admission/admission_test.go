@@ -11,60 +11,60 @@ import (
 	"github.com/loopbus/loopbus/bus/inbox/admission"
 )
 
-// rig is a gate with a clock of its own.
+// rig is a gate with its own clock.
 type rig struct {
 	*admission.Gate
-	now     time.Time
-	begun   []string
-	request map[string]*admission.Request
-	armed   int
+	now      time.Time
+	started  []string
+	requests map[string]*admission.Request
+	armed    int
 }
 
-func newRig(most int) *rig {
-	r := &rig{now: time.Unix(1, 0), request: map[string]*admission.Request{}}
-	r.Gate = admission.New(most, func(time.Duration) { r.armed++ })
+func newRig(maxSessions int) *rig {
+	r := &rig{now: time.Unix(1, 0), requests: map[string]*admission.Request{}}
+	r.Gate = admission.New(maxSessions, func(time.Duration) { r.armed++ })
 	return r
 }
 
-func (r *rig) ask(pressing bool, sessions ...string) {
+func (r *rig) request(urgent bool, sessions ...string) {
 	for _, s := range sessions {
-		t := r.Ask(s, pressing, r.now, func() { r.begun = append(r.begun, s) })
-		if r.request[s] == nil {
-			r.request[s] = t
+		t := r.Request(s, urgent, r.now, func() { r.started = append(r.started, s) })
+		if r.requests[s] == nil {
+			r.requests[s] = t
 		}
 	}
 }
 
 func (r *rig) entered(sessions ...string) {
 	for _, s := range sessions {
-		r.Entered(r.request[s], r.now)
+		r.Entered(r.requests[s], r.now)
 	}
 }
 
-func (r *rig) done(session string) { r.Done(r.request[session], r.now) }
+func (r *rig) done(session string) { r.Done(r.requests[session], r.now) }
 
-func (r *rig) hurry() {
+func (r *rig) tick() {
 	r.now = r.now.Add(admission.Patience)
-	r.Hurry(r.now)
+	r.Tick(r.now)
 }
 
 func (r *rig) want(t *testing.T, what string, sessions ...string) {
 	t.Helper()
-	if d := cmp.Diff(sessions, r.begun); d != "" {
-		t.Errorf("%s: begun (-want +got):\n%s", what, d)
+	if d := cmp.Diff(sessions, r.started); d != "" {
+		t.Errorf("%s: started (-want +got):\n%s", what, d)
 	}
-	r.begun = nil
+	r.started = nil
 }
 
-func TestTheOldestAndTheNewestInTurn(t *testing.T) {
+func TestOldestAndNewestStartInTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(2)
-	r.ask(false, "a", "b", "c", "d", "e", "f")
+	r.request(false, "a", "b", "c", "d", "e", "f")
 	r.want(t, "two places", "a", "b")
 	r.done("a")
 	r.done("b")
 	r.want(t, "two more", "c", "f") // the turn has gone round with a and b
-	r.ask(false, "g")
+	r.request(false, "g")
 	r.done("c")
 	r.done("f")
 	r.want(t, "two more", "d", "g")
@@ -73,11 +73,11 @@ func TestTheOldestAndTheNewestInTurn(t *testing.T) {
 	r.want(t, "the last", "e")
 }
 
-func TestWhatPressesGoesFirst(t *testing.T) {
+func TestUrgentMessagesStartFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(2)
-	r.ask(false, "a", "b", "c", "d")
-	r.ask(true, "result", "approval", "abort")
+	r.request(false, "a", "b", "c", "d")
+	r.request(true, "result", "approval", "abort")
 	r.want(t, "twice as many places", "a", "b", "result", "approval")
 	r.done("a")
 	r.want(t, "a place", "abort")
@@ -85,70 +85,70 @@ func TestWhatPressesGoesFirst(t *testing.T) {
 	r.want(t, "no place: two beyond the bound are at work")
 	r.done("result")
 	r.done("approval")
-	r.want(t, "a place for the others", "c")
+	r.want(t, "a place for the rest", "c")
 }
 
-func TestASessionAtWorkIsNotKeptWaiting(t *testing.T) {
+func TestSessionAtWorkDoesNotWait(t *testing.T) {
 	t.Parallel()
 	r := newRig(1)
-	r.ask(false, "a", "b")
-	r.ask(false, "a")
+	r.request(false, "a", "b")
+	r.request(false, "a")
 	r.want(t, "the second of a", "a", "a")
 }
 
-// Nobody is let in by the passing of time alone beyond half as many, and what presses has room of its own.
-func TestImpatience(t *testing.T) {
+// Patience admits at most half as many sessions beyond the bound. Urgent messages have their own room.
+func TestNewestStartsAfterPatience(t *testing.T) {
 	t.Parallel()
 	r := newRig(4)
-	r.ask(false, "a", "b", "c", "d", "e", "f", "g", "h")
+	r.request(false, "a", "b", "c", "d", "e", "f", "g", "h")
 	r.want(t, "four places", "a", "b", "c", "d")
 	if r.armed != 1 {
 		t.Errorf("armed %d times", r.armed)
 	}
-	r.hurry()
+	r.tick()
 	r.want(t, "the newest", "h")
-	r.Hurry(r.now)
+	r.Tick(r.now)
 	r.want(t, "not again at once")
-	r.ask(false, "late")
-	r.hurry()
+	r.request(false, "late")
+	r.tick()
 	r.want(t, "the newest", "late")
-	r.hurry()
+	r.tick()
 	r.want(t, "six are at work")
-	r.ask(true, "result")
-	r.want(t, "what presses", "result")
+	r.request(true, "result")
+	r.want(t, "the urgent one", "result")
 }
 
-// So many are brought in at once; when one is in, the next begins.
-func TestTheBeginningsAreBounded(t *testing.T) {
+// At most MaxStarting sessions start at once. When the message of one is stored, the next session starts.
+func TestStartingSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(1000)
 	var all []string
-	for i := range admission.MostBeginning + 2 {
+	for i := range admission.MaxStarting + 2 {
 		all = append(all, fmt.Sprint(i))
 	}
-	r.ask(false, all...)
-	r.want(t, "at once", all[:admission.MostBeginning]...)
+	r.request(false, all...)
+	r.want(t, "at once", all[:admission.MaxStarting]...)
 	r.entered("0", "0")
-	if len(r.begun) != 1 {
-		t.Errorf("entered twice, begun %v", r.begun)
+	if len(r.started) != 1 {
+		t.Errorf("entered twice, started %v", r.started)
 	}
-	r.begun = nil
+	r.started = nil
 	r.done("0")
 	r.done("1")
-	if len(r.begun) != 1 || r.Waiting() != 0 || r.Working() != admission.MostBeginning {
-		t.Errorf("begun %v, %d wait, %d work", r.begun, r.Waiting(), r.Working())
+	if len(r.started) != 1 || r.Waiting() != 0 || r.Working() != admission.MaxStarting {
+		t.Errorf("started %v, %d wait, %d work", r.started, r.Waiting(), r.Working())
 	}
 }
 
-// Sessions that fail give their places away while they wait to be tried again, and take none twice.
-func TestPauses(t *testing.T) {
+// A session that waits for its next attempt frees its place, and takes only one when it resumes.
+func TestPausedMessageFreesItsPlace(t *testing.T) {
 	t.Parallel()
 	r := newRig(1)
-	r.ask(false, "a", "b", "c")
-	r.Pause(r.request["a"], r.now)
+	r.request(false, "a", "b", "c")
+	r.Pause(r.requests["a"], r.now)
 	r.want(t, "in place of a", "a", "c")
-	r.Resume(r.request["a"])
-	r.Resume(r.request["a"])
+	r.Resume(r.requests["a"])
+	r.Resume(r.requests["a"])
 	r.done("a")
 	r.want(t, "c is at work")
 	r.done("c")
@@ -160,40 +160,40 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-func TestWhatIsTakenOutOfTheLine(t *testing.T) {
+func TestDoneRemovesWaitingMessage(t *testing.T) {
 	t.Parallel()
 	r := newRig(1)
-	r.ask(false, "a", "b", "c")
+	r.request(false, "a", "b", "c")
 	r.done("c")
 	r.done("a")
-	r.want(t, "c is out of the line", "a", "b")
-	if r.request["c"].Waits() || r.Waiting() != 0 {
+	r.want(t, "c was removed", "a", "b")
+	if r.Waiting() != 0 {
 		t.Error("c waits")
 	}
 }
 
-// Whoever comes right after a burst waits for one beginning, and the first of the burst are not starved by those who
-// come after them.
-func TestABurst(t *testing.T) {
+// A session that arrives right after a burst waits for one start, and later arrivals do not starve the first sessions
+// of the burst.
+func TestBurstDelaysNewcomerByOneStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(10)
 	var burst []string
 	for i := range 5000 {
 		burst = append(burst, fmt.Sprint("burst-", i))
 	}
-	r.ask(false, burst...)
-	r.ask(false, "newcomer")
+	r.request(false, burst...)
+	r.request(false, "newcomer")
 	r.done("burst-0")
 	r.done("burst-1")
-	if at := slices.Index(r.begun, "newcomer"); at < 0 || at > 11 {
-		t.Errorf("the newcomer begins as number %d", at)
+	if at := slices.Index(r.started, "newcomer"); at < 0 || at > 11 {
+		t.Errorf("the newcomer starts as number %d", at)
 	}
-	for i := range 10_000 { // others come as fast as sessions end
-		r.ask(false, fmt.Sprint("other-", i))
-		r.done(r.begun[i+2])
+	for i := range 10_000 { // others arrive as fast as sessions end
+		r.request(false, fmt.Sprint("other-", i))
+		r.done(r.started[i+2])
 	}
 	for _, s := range burst {
-		if !slices.Contains(r.begun, s) {
+		if !slices.Contains(r.started, s) {
 			t.Fatalf("%s is starved", s)
 		}
 	}

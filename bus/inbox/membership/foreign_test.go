@@ -12,6 +12,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/inbox/membership"
+	"github.com/loopbus/loopbus/bus/natsio"
 )
 
 // Whoever may ask a service, or read a stream, chooses where the answer goes. At the subject of heartbeats it is none,
@@ -28,6 +29,9 @@ func TestWhatIsAnsweredIsNoHeartbeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = service.Stop() }()
+	if err := other.NATS().Flush(); err != nil { // the service's subscriptions are on the server
+		t.Fatal(err)
+	}
 	const stored = "agent.evt.s1"
 	js := attacker.JetStream()
 	if _, err := js.Publish(bustest.Deadline(t), stored, []byte(`{"id":"ghost"}`)); err != nil {
@@ -86,5 +90,40 @@ func TestAnAnswerOfAServerIsNoListedRunner(t *testing.T) {
 	ids, err := network.Listed(bustest.Deadline(t))
 	if err != nil || !slices.Equal(ids, []string{"a"}) {
 		t.Errorf("listed are %v, %v", ids, err)
+	}
+}
+
+// TestProbesAreAnsweredAtUnguessableInboxes: who has seen one probe must not compute the reply subject of the next. A
+// server's status 503, which anybody can have sent there, would count as a closed connection.
+func TestProbesAreAnsweredAtUnguessableInboxes(t *testing.T) {
+	t.Parallel()
+	s, c := bustest.Small(t)
+	other := bustest.Connect(t, s)
+	probes := make(chan *nats.Msg, 2)
+	sub, err := other.NATS().ChanSubscribe(c.Subjects().Probe("b"), probes)
+	if err == nil {
+		err = other.NATS().Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	network := membership.NewNATS(c.NATS(), c.JetStream(), c.Subjects(), "a")
+	var seen []string
+	for range 2 {
+		connected := make(chan bool)
+		go func() { connected <- !network.Unconnected(bustest.Deadline(t), "b") }()
+		probe := <-probes
+		seen = append(seen, probe.Reply)
+		if err := probe.Respond(nil); err != nil {
+			t.Fatal(err)
+		}
+		if !<-connected {
+			t.Error("a runner that answers its probe counts as unconnected")
+		}
+	}
+	shared := len(natsio.NewInbox(c.NATS())) / 2
+	if seen[0][:shared] == seen[1][:shared] {
+		t.Errorf("the inboxes of two probes are %q and %q", seen[0], seen[1])
 	}
 }

@@ -12,55 +12,56 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Network is how runners reach each other, and the list of them that operators read.
+// Network connects the runners with each other and with the list of runners.
 type Network interface {
-	// Join has receive called with every heartbeat, and probes of this runner answered, until stop is called.
+	// Join calls receive with every heartbeat and answers probes of this runner, until stop is called.
 	Join(receive func(heartbeat []byte)) (stop func(), err error)
+	// Publish sends a heartbeat to all runners, this one included.
 	Publish(heartbeat []byte) error
-	// Unconnected reports whether the servers know of no connection of a runner.
+	// Unconnected reports whether the servers have no connection of a runner.
 	Unconnected(ctx context.Context, id string) bool
-	// Listed are the runners in the list. Enlist puts this one into it for [EntryTTL], Remove takes it out.
+	// Listed returns the ids of the listed runners.
 	Listed(ctx context.Context) ([]string, error)
+	// Enlist lists this runner for [EntryTTL].
 	Enlist(ctx context.Context, started time.Time) error
+	// Remove removes this runner from the list.
 	Remove(ctx context.Context) error
 }
 
-// Options configure [New]. All are required.
+// Options configure [New]. All fields are required.
 type Options struct {
-	// ID names this runner: a single subject token, used by nobody else.
+	// ID names this runner: a single subject token that no other runner uses.
 	ID      string
 	Network Network
-	// DeadAfter is how long after its last heartbeat a runner is taken for dead.
+	// DeadAfter is how long after its last heartbeat a runner is considered dead.
 	DeadAfter time.Duration
 	Logger    *slog.Logger
 }
 
 // View is what a runner knows of the live runners at one moment.
 type View struct {
-	IDs []string // of all live runners, this one among them, sorted
-	// Reads are the partitions that other live runners read, by partition.
-	Reads map[int]string
-	// Lost counts the runners that have gone without a goodbye.
-	Lost int
+	IDs   []string       // of the live runners, this one included, sorted and distinct
+	Reads map[int]string // which other live runner reads a partition, by partition
+	Lost  int            // how many runners were dropped that had not left
 }
 
-// Membership keeps one runner among the live ones. All methods may be called concurrently.
+// Membership keeps one runner live and tracks the others. Its methods may be called concurrently.
 type Membership struct {
-	o       Options
-	started time.Time
-	changed chan struct{} // has a token when the view is another
-	beat    chan struct{} // has a token when a heartbeat is due at once
-	met     chan struct{} // has a token when another runner's first heartbeat has come
-	twice   sync.Once     // told that another process has the id
-	renewed atomic.Int64  // when the entry was renewed last, in nanoseconds since the epoch
+	o         Options
+	started   time.Time
+	changed   chan struct{} // has a token when the view has changed
+	beat      chan struct{} // has a token when a heartbeat is due at once
+	joined    chan struct{} // has a token when the first heartbeat of another runner has arrived
+	duplicate sync.Once     // logs that another process has the same id
+	renewed   atomic.Int64  // when the entry was renewed, in nanoseconds since the epoch
 
 	mu    sync.Mutex
 	reads []int
-	peers map[string]*peer // the others
+	peers map[string]*peer // the other live runners, by id
 	lost  int
 }
 
-// peer is another runner.
+// peer is another live runner.
 type peer struct {
 	lastSeen time.Time
 	reads    []int
@@ -70,15 +71,14 @@ type peer struct {
 func New(o Options) *Membership {
 	return &Membership{
 		o: o, started: time.Now().UTC(), changed: make(chan struct{}, 1), beat: make(chan struct{}, 1),
-		met:   make(chan struct{}, 1),
-		peers: map[string]*peer{},
+		joined: make(chan struct{}, 1), peers: map[string]*peer{},
 	}
 }
 
-// Changed has a token when the view may be another than when the last token was taken.
+// Changed returns a channel that has a token when the view may have changed since the last token was taken.
 func (m *Membership) Changed() <-chan struct{} { return m.changed }
 
-// View returns what is known now. The caller owns it.
+// View returns the current view. The caller owns it.
 func (m *Membership) View() View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,26 +91,26 @@ func (m *Membership) View() View {
 	return v
 }
 
-// Reads tells the others which partitions this runner reads from now on.
-func (m *Membership) Reads(partitions []int) {
+// SetReads announces to the other runners which partitions this runner reads now. The caller must not change the slice.
+func (m *Membership) SetReads(partitions []int) {
 	m.mu.Lock()
-	known := slices.Equal(m.reads, partitions)
+	same := slices.Equal(m.reads, partitions)
 	m.reads = partitions
 	m.mu.Unlock()
-	if !known {
+	if !same {
 		signal(m.beat)
 	}
 }
 
-// heartbeat is what a runner publishes: that it is live and what it reads, that it leaves, or that another is gone.
+// heartbeat is what a runner publishes: that it is live and what it reads, that it leaves, or that another one is lost.
 type heartbeat struct {
 	ID      string    `json:"id"`
 	Started time.Time `json:"started,omitzero"`
 	Reads   []int     `json:"reads,omitempty"`
-	Left    bool      `json:"left,omitempty"` // ID says goodbye
-	Gone    bool      `json:"gone,omitempty"` // By has found that ID has no connection any more
+	Left    bool      `json:"left,omitempty"` // ID shuts down
+	Gone    bool      `json:"gone,omitempty"` // By has found that ID has no connection
 	By      string    `json:"by,omitempty"`
-	Join    bool      `json:"join,omitempty"` // ID has just started: everybody answers with a heartbeat at once
+	Join    bool      `json:"join,omitempty"` // ID has just started: every runner answers with a heartbeat at once
 }
 
 func (m *Membership) publish(h heartbeat) {
@@ -123,11 +123,11 @@ func (m *Membership) publish(h heartbeat) {
 	}
 }
 
-// receive takes in a heartbeat.
+// receive processes a heartbeat.
 func (m *Membership) receive(data []byte) {
 	var h heartbeat
 	if err := json.Unmarshal(data, &h); err != nil || schemas.CheckToken("runner", h.ID) != nil {
-		m.o.Logger.Warn("heartbeat not understood", "err", err)
+		m.o.Logger.Warn("heartbeat is malformed", "err", err)
 		return
 	}
 	switch {
@@ -135,15 +135,15 @@ func (m *Membership) receive(data []byte) {
 		signal(m.beat)
 	case h.ID == m.o.ID:
 		if !h.Left && !h.Started.Equal(m.started) {
-			m.twice.Do(func() {
-				m.o.Logger.Error("another process has the same runner id: both will take the inbox from each other", "started",
+			m.duplicate.Do(func() {
+				m.o.Logger.Error("another process has the same runner id: each takes the inbox from the other", "started",
 					h.Started)
 			})
 		}
 	case h.Left:
 		m.drop(h.ID, false, "it has left")
 	case h.Gone:
-		m.drop(h.ID, true, "its connection is closed, says "+h.By)
+		m.drop(h.ID, true, "its connection is closed, reported by "+h.By)
 	default:
 		m.add(h)
 	}
@@ -156,7 +156,7 @@ func (m *Membership) add(h heartbeat) {
 	m.mu.Unlock()
 	if p == nil {
 		m.o.Logger.Info("runner is live", "peer", h.ID)
-		signal(m.met)
+		signal(m.joined)
 	}
 	if p == nil || !slices.Equal(p.reads, h.Reads) {
 		signal(m.changed)
@@ -166,7 +166,7 @@ func (m *Membership) add(h heartbeat) {
 	}
 }
 
-// drop forgets a runner. lost says that it went without a goodbye.
+// drop removes a runner from the live ones. lost is true if the runner has not left by itself.
 func (m *Membership) drop(id string, lost bool, why string) {
 	m.mu.Lock()
 	_, known := m.peers[id]
@@ -188,7 +188,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// ids are all live runners, sorted. mu is held.
+// ids returns the sorted ids of all live runners. mu is held.
 func (m *Membership) ids() []string {
 	ids := []string{m.o.ID}
 	for id := range m.peers {

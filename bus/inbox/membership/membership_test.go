@@ -75,7 +75,7 @@ func TestRunnersKnowEachOtherAtOnce(t *testing.T) {
 	t.Parallel()
 	s, c := bustest.Small(t)
 	a, _ := join(t, c, "a", nil)
-	a.Reads([]int{1, 2})
+	a.SetReads([]int{1, 2})
 	began := time.Now()
 	b, _ := join(t, bustest.Connect(t, s), "b", nil)
 	if view := b.View(); !slices.Equal(view.IDs, []string{"a", "b"}) || view.Reads[1] != "a" || view.Reads[2] != "a" {
@@ -154,7 +154,7 @@ func TestAFalseAlarmIsContradicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = beats.Unsubscribe() }() // what nobody reads keeps the connection from closing
-	b.Reads([]int{7})
+	b.SetReads([]int{7})
 	say(t, c, map[string]any{"id": "b", "gone": true, "by": "x"})
 	for seen := false; !seen; {
 		m, err := beats.NextMsg(10 * time.Second)

@@ -15,9 +15,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-const markerTTL = 30 * time.Second // how long the bucket keeps the mark of an entry that was removed
+const markerTTL = 30 * time.Second // of the delete marker of an entry
 
-// natsNetwork is the runners' subjects and the bucket agent_runners.
+// natsNetwork implements [Network] on the runners' subjects and the bucket agent_runners.
 type natsNetwork struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
@@ -25,14 +25,14 @@ type natsNetwork struct {
 	id       string
 }
 
-// NewNATS returns the network of runner id.
+// NewNATS returns the network of the runner with this id.
 func NewNATS(nc *nats.Conn, js jetstream.JetStream, subjects schemas.Subjects, id string) Network {
 	return &natsNetwork{nc, js, subjects, id}
 }
 
 func (n *natsNetwork) Join(receive func([]byte)) (stop func(), err error) {
 	beats, err := n.nc.Subscribe(n.subjects.Heartbeat(), func(m *nats.Msg) {
-		if codec.IsAnnounced(m) { // an answer of this service names a runner, too
+		if codec.IsAnnounced(m) { // not an answer of a service, which may contain an id too
 			receive(m.Data)
 		}
 	})
@@ -40,7 +40,7 @@ func (n *natsNetwork) Join(receive func([]byte)) (stop func(), err error) {
 		return nil, fmt.Errorf("subscribe to heartbeats: %w", err)
 	}
 	probes, err := n.nc.Subscribe(n.subjects.Probe(n.id), func(probe *nats.Msg) {
-		if schemas.MayAnswer(probe.Reply) { // anybody may ask, but not for a message to anywhere
+		if schemas.MayAnswer(probe.Reply) { // any client may send a probe, but must not choose any subject for the answer
 			_ = probe.Respond(nil)
 		}
 	})
@@ -57,9 +57,10 @@ func (n *natsNetwork) Publish(heartbeat []byte) error {
 	return n.nc.Publish(n.subjects.Heartbeat(), heartbeat)
 }
 
-// Unconnected says no of a runner that is suspended: it does not answer, and has a connection.
+// Unconnected is false for a suspended runner: it does not answer, but its connection is open. The probe's reply
+// subject cannot be guessed ([natsio.Request]): a server's status 503 sent there would count as a closed connection.
 func (n *natsNetwork) Unconnected(ctx context.Context, id string) bool {
-	_, err := n.nc.RequestWithContext(ctx, n.subjects.Probe(id), nil)
+	_, err := natsio.Request(ctx, n.nc, n.subjects.Probe(id), nil)
 	return errors.Is(err, nats.ErrNoResponders)
 }
 
@@ -78,11 +79,11 @@ func (n *natsNetwork) Listed(ctx context.Context) (ids []string, err error) {
 	for {
 		select {
 		case e := <-entries.Updates():
-			if e == nil { // this is all there is, or the watch has ended
+			if e == nil { // no more entries, or the watch has ended
 				return ids, nil
 			}
 			var who entry
-			if json.Unmarshal(e.Value(), &who) == nil && who.ID == e.Key() { // or a server has answered there
+			if json.Unmarshal(e.Value(), &who) == nil && who.ID == e.Key() { // otherwise a server was made to answer at this key
 				ids = append(ids, who.ID)
 			}
 		case <-ctx.Done():
@@ -91,13 +92,13 @@ func (n *natsNetwork) Listed(ctx context.Context) (ids []string, err error) {
 	}
 }
 
-// entry is what the bucket has of a runner.
+// entry is the value of a runner's key in the bucket.
 type entry struct {
 	ID      string    `json:"id"`
 	Started time.Time `json:"started"`
 }
 
-// Enlist does without kv.Put, which cannot carry a TTL and would take away the one the entry has.
+// Enlist publishes the entry itself, because kv.Put cannot set a TTL and would remove the TTL of the entry.
 func (n *natsNetwork) Enlist(ctx context.Context, started time.Time) error {
 	value, err := json.Marshal(entry{n.id, started})
 	if err == nil {
@@ -113,7 +114,7 @@ func (n *natsNetwork) Remove(ctx context.Context) error {
 		err = kv.Purge(ctx, n.id, jetstream.PurgeTTL(markerTTL))
 	}
 	if err != nil {
-		return fmt.Errorf("membership: take back the entry of runner %s: %w", n.id, err)
+		return fmt.Errorf("membership: remove the entry of runner %s: %w", n.id, err)
 	}
 	return nil
 }

@@ -11,23 +11,22 @@ import (
 )
 
 const (
-	// EntryTTL is how long a runner is listed: the server knows whole seconds, and may be one late.
-	EntryTTL     = 5 * time.Second
-	renewEvery   = 1500 * time.Millisecond
-	renewTimeout = time.Second
-	// Of requests that somebody waits for.
-	entryTimeout  = 5 * time.Second
+	// EntryTTL is how long an entry lasts. The server counts in whole seconds, and may be one second late.
+	EntryTTL      = 5 * time.Second
+	renewEvery    = 1500 * time.Millisecond
+	renewTimeout  = time.Second
+	entryTimeout  = 5 * time.Second // of requests at the start of Run
 	removeTimeout = 2 * time.Second
 
-	heartbeatsPerPeriod = 4 // heartbeats in DeadAfter: three may be late or lost
+	heartbeatsPerPeriod = 4 // in DeadAfter: three may be late or lost
 	probeEvery          = 100 * time.Millisecond
-	// missesToGone is how many probes in a row have to find no responders: a connection that was lost and is made again
-	// at once is not taken for a process that is gone.
-	missesToGone = 2
+	// missesToDrop is how many probes in a row have to find no responders: a runner that reconnects at once is not
+	// lost.
+	missesToDrop = 2
 )
 
-// Run keeps the runner live until ctx ends, and then says goodbye, so that the others go on at once. It calls ready
-// once those that were listed have sent a heartbeat, or none for DeadAfter. It may be called once.
+// Run keeps the runner live until ctx ends. Then it announces that the runner leaves, so that the others take over at
+// once. It calls ready once every listed runner has sent a heartbeat, or DeadAfter has passed. Run may be called once.
 func (m *Membership) Run(ctx context.Context, ready func()) error {
 	stop, err := m.o.Network.Join(m.receive)
 	if err != nil {
@@ -53,13 +52,13 @@ func (m *Membership) Run(ctx context.Context, ready func()) error {
 	return m.o.Network.Remove(ctx)
 }
 
-// keepAlive publishes heartbeats and looks who is silent, until ctx ends.
+// keepAlive publishes heartbeats and drops silent runners, until ctx ends.
 func (m *Membership) keepAlive(ctx context.Context, listed []string, ready func()) {
 	interval := m.o.DeadAfter / heartbeatsPerPeriod
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	late := time.After(m.o.DeadAfter)
-	for looked := time.Now(); ; {
+	for checked := time.Now(); ; {
 		if ready != nil && m.allSeen(listed) {
 			ready()
 			ready = nil
@@ -67,16 +66,16 @@ func (m *Membership) keepAlive(ctx context.Context, listed []string, ready func(
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.met:
+		case <-m.joined:
 		case <-late:
 			listed = nil
 		case <-m.beat:
 			m.heartbeat()
 		case now := <-tick.C:
 			m.heartbeat()
-			// Whoever was suspended has received no heartbeats, and must not take the others for dead.
-			m.dropSilent(now, max(now.Sub(looked), now.Round(0).Sub(looked.Round(0))) > 2*interval)
-			looked = now
+			// A process that was suspended has received no heartbeats, and must not consider the others dead.
+			m.dropSilent(now, max(now.Sub(checked), now.Round(0).Sub(checked.Round(0))) > 2*interval)
+			checked = now
 		}
 	}
 }
@@ -94,8 +93,8 @@ func (m *Membership) allSeen(ids []string) bool {
 	return !slices.ContainsFunc(ids, func(id string) bool { return id != m.o.ID && m.peers[id] == nil })
 }
 
-// dropSilent drops the runners that have been silent for too long. suspended says that this process may be the one that
-// was held up: then all get as long again.
+// dropSilent drops the runners without a heartbeat for DeadAfter. If this process may have been suspended itself, all
+// runners get that time again.
 func (m *Membership) dropSilent(now time.Time, suspended bool) {
 	var silent []string
 	m.mu.Lock()
@@ -112,7 +111,7 @@ func (m *Membership) dropSilent(now time.Time, suspended bool) {
 	}
 }
 
-// probe asks ten times a second whether the successor in the list of live runners has a connection.
+// probe checks ten times a second whether the successor in the list of live runners has a connection.
 func (m *Membership) probe(ctx context.Context) {
 	misses, last := 0, ""
 	for natsio.Wait(ctx, probeEvery) {
@@ -128,14 +127,14 @@ func (m *Membership) probe(ctx context.Context) {
 			misses = 0
 		}
 		cancel()
-		if misses == missesToGone {
+		if misses == missesToDrop {
 			m.drop(id, true, "its connection is closed")
 			m.publish(heartbeat{ID: id, Gone: true, By: m.o.ID})
 		}
 	}
 }
 
-// successor is the live runner after this one, "" if there is none.
+// successor returns the live runner after this one, "" if there is none.
 func (m *Membership) successor() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,15 +146,15 @@ func (m *Membership) successor() string {
 	return ""
 }
 
-// keepEntry renews the entry until ctx ends. It logs once that it has expired, because nothing can be written, and once
-// that this is over.
+// keepEntry renews the entry until ctx ends. It logs once that the entry has expired because it could not be renewed,
+// and once that it was renewed again.
 func (m *Membership) keepEntry(ctx context.Context) {
 	for logged := false; natsio.Wait(ctx, renewEvery); {
 		err := m.renew(ctx, renewTimeout)
 		switch {
 		case err == nil && logged:
 			logged = false
-			m.o.Logger.Info("renewed the runner's entry again")
+			m.o.Logger.Info("runner's entry renewed again")
 		case err != nil && ctx.Err() == nil && !logged && m.Health() != nil:
 			logged = true
 			m.o.Logger.Warn("cannot renew the runner's entry; are most of the NATS servers up?", "err", err)
@@ -166,7 +165,7 @@ func (m *Membership) keepEntry(ctx context.Context) {
 func (m *Membership) renew(ctx context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	began := time.Now() // its time to live runs from then at the earliest
+	began := time.Now() // the TTL does not begin before
 	err := m.o.Network.Enlist(ctx, m.started)
 	if err == nil {
 		m.renewed.Store(began.UnixNano())
@@ -174,8 +173,8 @@ func (m *Membership) renew(ctx context.Context, timeout time.Duration) error {
 	return err
 }
 
-// Health returns nil while the runner can write. It does not once its entry could not be renewed for as long as it
-// lives: the runner cannot reach the servers, most of them are down, or the process was suspended.
+// Health returns nil while the runner can write to the servers, and an error once its entry could not be renewed for
+// [EntryTTL]: the runner cannot reach the servers, most of them are down, or the process was suspended.
 func (m *Membership) Health() error {
 	if silent := time.Since(time.Unix(0, m.renewed.Load())); silent > EntryTTL {
 		return fmt.Errorf("membership: runner %s could not renew its entry for %s: the NATS servers store nothing, or "+

@@ -17,7 +17,7 @@ import (
 
 const handoverWait = 2 * time.Second
 
-// alone is the network of a runner without others.
+// alone is the network of the only runner.
 type alone struct{}
 
 func (alone) Join(func([]byte)) (func(), error)        { return func() {}, nil }
@@ -27,15 +27,15 @@ func (alone) Listed(context.Context) ([]string, error) { return nil, nil }
 func (alone) Enlist(context.Context, time.Time) error  { return nil }
 func (alone) Remove(context.Context) error             { return nil }
 
-// queue makes consumers, for whose deliveries the test calls [reader.Reader.Receive].
+// queue creates consumers. The test calls [reader.Reader.Receive] for their deliveries.
 type queue struct {
-	made     chan *reader.Consumer
+	created  chan *reader.Consumer
 	acked    chan string
-	failures atomic.Int32 // of Create to come
+	failures atomic.Int32 // that Create will return
 }
 
 func newQueue() *queue {
-	return &queue{made: make(chan *reader.Consumer, 10), acked: make(chan string, 10)}
+	return &queue{created: make(chan *reader.Consumer, 10), acked: make(chan string, 10)}
 }
 
 func (q *queue) Create(context.Context, *reader.Consumer) (uint64, error) {
@@ -45,27 +45,27 @@ func (q *queue) Create(context.Context, *reader.Consumer) (uint64, error) {
 	return 0, nil
 }
 
-func (q *queue) Consume(c *reader.Consumer) error             { q.made <- c; return nil }
+func (q *queue) Consume(c *reader.Consumer) error             { q.created <- c; return nil }
 func (q *queue) Stop()                                        {}
 func (q *queue) Delete(context.Context, string) (bool, error) { return true, nil }
 func (q *queue) Names(context.Context) ([]string, error)      { return nil, nil }
 func (q *queue) Counts(context.Context, string) (delivered, settled uint64, err error) {
 	return 1, 0, nil
 }
-func (q *queue) Ack(settle string)                          { q.acked <- settle }
-func (q *queue) Gone(context.Context, *reader.Message) bool { return false }
+func (q *queue) Ack(reply string)                              { q.acked <- reply }
+func (q *queue) Refetch(context.Context, *reader.Message) bool { return false }
 
-// model is a handler whose first delivery waits until it is cut off.
+// model is a handler whose first delivery waits until it is cancelled.
 type model struct {
-	mu     sync.Mutex
-	begun  int
-	answer error // of Owns
+	mu      sync.Mutex
+	started int
+	owned   error // what Owns returns
 }
 
 func (m *model) Deliver(ctx context.Context, _ *reader.Message, entered func()) error {
 	m.mu.Lock()
-	m.begun++
-	first := m.begun == 1
+	m.started++
+	first := m.started == 1
 	m.mu.Unlock()
 	entered()
 	if first {
@@ -77,27 +77,26 @@ func (m *model) Deliver(ctx context.Context, _ *reader.Message, entered func()) 
 func (m *model) Owns(context.Context, string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.answer
+	return m.owned
 }
 
-func (m *model) owns(answer error) {
+func (m *model) setOwned(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.answer = answer
+	m.owned = err
 }
 
 func (m *model) deliveries() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.begun
+	return m.started
 }
 
 func (m *model) GiveUp(context.Context, *reader.Message, string) error  { return nil }
 func (m *model) Attempt(context.Context, uint64) (lost int, end func()) { return 0, func() {} }
-func (m *model) Keep(*reader.Message)                                   {}
-func (m *model) Release(*reader.Message)                                {}
+func (m *model) Void(context.Context, *reader.Message) bool             { return false }
 
-// run has a Reader read so many partitions until the test ends.
+// run starts a Reader of this many partitions, which reads until the test ends.
 func run(t *testing.T, partitions int, network membership.Network, q reader.Queue, h reader.Handler) *reader.Reader {
 	log := slog.New(slog.DiscardHandler)
 	r := reader.New(reader.Options{
@@ -117,24 +116,24 @@ func run(t *testing.T, partitions int, network membership.Network, q reader.Queu
 	return r
 }
 
-// TestWhatWaitsIsComparedWithItsLog has another runner extend a session while this one waits for a model, unseen: the
-// work is given up and begun anew. A server that does not answer is no reason.
-func TestWhatWaitsIsComparedWithItsLog(t *testing.T) {
+// TestSessionsAtWorkAreVerifiedPeriodically has another runner extend a session, unnoticed, while this one waits for a
+// model: the delivery is cancelled and starts again. If the ownership is not known, the delivery goes on.
+func TestSessionsAtWorkAreVerifiedPeriodically(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q, h := newQueue(), &model{}
 		r := run(t, 1, alone{}, q, h)
-		r.Receive(<-q.made, 1, &reader.Message{Seq: 1, Session: "s1"}, "settle")
+		r.Receive(<-q.created, 1, &reader.Message{Seq: 1, Session: "s1"}, "reply")
 
 		const often = time.Minute
 		for name, answer := range map[string]error{"the runner's own": nil, "not known": errors.New("no answer")} {
-			h.owns(answer)
+			h.setOwned(answer)
 			time.Sleep(often)
 			if n := h.deliveries(); n != 1 {
 				t.Errorf("%s: delivered %d times, want once", name, n)
 			}
 		}
-		h.owns(&schemas.ConflictError{Session: "s1", Seq: 5})
+		h.setOwned(&schemas.ConflictError{Session: "s1", Seq: 5})
 		time.Sleep(often)
 		if n := h.deliveries(); n != 2 || len(q.acked) != 1 {
 			t.Errorf("lost: delivered %d times and acknowledged %d times, want twice and once", n, len(q.acked))

@@ -11,57 +11,77 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Pauses before a delivery that failed is tried again. They double.
+// Pauses before a delivery is tried again. They double.
 const (
-	firstPause = 250 * time.Millisecond
+	firstPause = 250 * time.Millisecond // after a failure
 	lastPause  = 30 * time.Second
-	// A session that another runner extends is tried again sooner: that runner is on its way out, or this one is about to
-	// learn that the partition has moved.
+	// After a conflict the pause is shorter: the runner that extends the session is shutting down, or this one is about
+	// to learn that the partition has moved.
 	firstConflictPause = 20 * time.Millisecond
 	lastConflictPause  = time.Second
-	// freshFor is how long after it was received a message may be delivered without a look whether it is still stored.
+	// freshFor is how long after its delivery a message may start without a check whether it is still stored.
 	freshFor = 50 * time.Millisecond
+	// refetchEvery is how many tries to acknowledge a rejected message pass between two checks whether it is stored.
+	refetchEvery = 30
 )
 
-// errLeans is a [context.Canceled], so that nobody takes it for a failure.
-var errLeans = fmt.Errorf("inbox: another command of the session may be settled elsewhere: %w", context.Canceled)
+// errDepends is a [context.Canceled], so that it is not logged as a failure.
+var errDepends = fmt.Errorf("inbox: another runner may settle a command that this one depends on: %w", context.Canceled)
 
-// fly delivers a message until it is settled, or not this runner's any more. A delivery has no other goroutine.
-func (r *Reader) fly(f *flight) {
-	defer r.end(f)
+// process delivers a message until it is settled, or until the message is no longer this runner's. It is the only
+// goroutine of the delivery.
+func (r *Reader) process(d *delivery) {
+	defer r.end(d)
 	failures, conflicts := 0, 0
 	for {
-		ok, look := r.begins(f, failures+conflicts > 0)
-		if !ok || look && r.o.Queue.Gone(f.ctx, f.Message) {
+		tries := failures + conflicts
+		ok, check := r.mayStart(d, tries > 0)
+		if !ok {
 			return
 		}
-		err := r.try(f, failures)
+		var err error
+		switch {
+		case d.Rejected && tries%refetchEvery != refetchEvery-1: // all that is left is to acknowledge it
+		case tries == 0 && r.o.Handler.Void(d.ctx, d.Message):
+		case check && r.o.Queue.Refetch(d.ctx, d.Message):
+			return
+		case !d.Rejected:
+			if tries > 0 {
+				r.o.Count(Retried)
+			}
+			err = r.attempt(d, failures)
+		}
 		if err == nil {
-			if r.acknowledge(f) {
+			if r.acknowledge(d) {
 				return
 			}
-			// It is stored, although the handler may not have said so of a message that it has known. What it leans on
-			// may wait behind it.
-			r.enter(f)
-			err = errLeans
+			// The message is in the log, although the handler need not call entered for a message that the log knows
+			// already. The message that this one depends on may wait for it to enter.
+			r.enter(d)
+			err = errDepends
 		}
 		var pause time.Duration
 		if isForAnother(err) {
 			pause = doubled(firstConflictPause, lastConflictPause, conflicts)
 			conflicts++
-			r.doubt(f.of)
-			r.o.Logger.Debug("delivery given up", "session", f.Session, "seq", f.Seq, "err", err)
+			r.setUnverified(d.of)
+			r.o.Logger.Debug("delivery given up", "session", d.Session, "seq", d.Seq, "err", err)
 		} else {
-			if failures > 0 { // the first time at once
+			if failures > 0 { // the first retry is immediate
 				pause = doubled(firstPause, lastPause, failures-1)
 			}
 			failures++
-			r.logFailure(f, failures, err)
+			r.logFailure(d, failures, err)
 		}
-		if !r.pause(f, pause) {
+		if !r.pause(d, pause) {
 			return
 		}
-		r.o.Count(Retried)
+		// A message that is done can be acknowledged only if there is a consumer.
+		for errors.Is(err, errDepends) && r.Partitions() == nil {
+			if !r.pause(d, lastConflictPause) {
+				return
+			}
+		}
 	}
 }
 
@@ -70,106 +90,106 @@ func doubled(first, last time.Duration, times int) time.Duration {
 	return min(first<<min(times, most), last)
 }
 
-// isForAnother reports whether an error says that another runner is to deal with the message, or this one later.
+// isForAnother reports whether an error means that another runner has to deliver the message, or this one later.
 func isForAnother(err error) bool {
 	return errors.Is(err, schemas.ErrConflict) || errors.Is(err, context.Canceled)
 }
 
-// begins reports whether there is to be another attempt, and whether the message has to be looked for before: it is not
-// fresh, or another runner may have its session.
-func (r *Reader) begins(f *flight, again bool) (ok, look bool) {
+// mayStart reports whether there may be an attempt, and whether the attempt needs a check first that the message is
+// still stored: because the message is not fresh, or because another runner may have its session.
+func (r *Reader) mayStart(d *delivery, again bool) (ok, check bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f.lost = f.of.lost
-	return !f.over && !r.isDraining(), again || f.of.doubted || time.Since(f.received) > freshFor
+	d.otherLost = false
+	return !d.released && !r.isDraining(), again || d.of.unverified || time.Since(d.received) > freshFor
 }
 
-func (r *Reader) doubt(s *session) {
+func (r *Reader) setUnverified(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.doubted = true
+	s.unverified = true
 }
 
-// try delivers the message once, or gives it up.
-func (r *Reader) try(f *flight, failures int) error {
-	ctx, cancel := context.WithCancel(f.ctx)
+// attempt delivers the message once, or gives it up after too many failures or lost runners.
+func (r *Reader) attempt(d *delivery, failures int) error {
+	ctx, cancel := context.WithCancel(d.ctx)
 	defer cancel()
-	if f.suspect && failures == 0 {
-		lost, end := r.o.Handler.Attempt(ctx, f.Seq)
+	if d.suspect && failures == 0 {
+		lost, end := r.o.Handler.Attempt(ctx, d.Seq)
 		defer end()
 		if lost >= r.o.MaxDeliver {
-			return r.o.Handler.GiveUp(ctx, f.Message, fmt.Sprintf("given up: %d runners that had begun it were lost", lost))
+			return r.o.Handler.GiveUp(ctx, d.Message, fmt.Sprintf("given up: %d runners that had begun it were lost", lost))
 		}
 	}
-	err := r.deliver(ctx, f)
+	err := r.deliver(ctx, d)
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return errors.Join(err, context.Cause(ctx))
 	case !isForAnother(err) && failures+1 >= r.o.MaxDeliver:
-		return r.o.Handler.GiveUp(ctx, f.Message, fmt.Sprintf("given up after %d attempts: %v", failures+1, err))
+		return r.o.Handler.GiveUp(ctx, d.Message, fmt.Sprintf("given up after %d attempts: %v", failures+1, err))
 	}
 	return err
 }
 
-// deliver hands the message to the handler. A panic is its error.
-func (r *Reader) deliver(ctx context.Context, f *flight) (err error) {
+// deliver calls the handler. It returns a panic as an error.
+func (r *Reader) deliver(ctx context.Context, d *delivery) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.o.Logger.Error("panic in a delivery", "session", f.Session, "seq", f.Seq, "panic", p,
+			r.o.Logger.Error("panic in a delivery", "session", d.Session, "seq", d.Seq, "panic", p,
 				"stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return r.o.Handler.Deliver(ctx, f.Message, func() { r.enter(f) })
+	return r.o.Handler.Deliver(ctx, d.Message, func() { r.enter(d) })
 }
 
-// acknowledge settles a message. It returns false if it has to be tried once more before.
-func (r *Reader) acknowledge(f *flight) (over bool) {
+// acknowledge settles a message. It returns false if the message must not be settled yet.
+func (r *Reader) acknowledge(d *delivery) (done bool) {
 	r.mu.Lock()
-	if f.over || r.leans(f) {
+	if d.released || d.Rejected && d.consumer != r.consumer || !d.Rejected && r.dependsOnOther(d) {
 		defer r.mu.Unlock()
-		return f.over
+		return d.released
 	}
-	f.consumer.acked++
-	settle := f.settle
-	r.forget(f)
-	r.next(f.of)
+	d.consumer.acked++
+	reply := d.reply
+	r.forget(d)
+	r.next(d.of)
 	r.mu.Unlock()
-	r.o.Queue.Ack(settle)
+	r.o.Queue.Ack(reply)
 	r.o.Count(Acknowledged)
 	return true
 }
 
-// pause waits before the next attempt. It returns false if there is to be none: the message comes again, here or
-// elsewhere. Meanwhile another session has its place: those that fail must not keep the others out.
-func (r *Reader) pause(f *flight, d time.Duration) bool {
-	if d == 0 {
+// pause waits before the next attempt, and gives the delivery's place to another session for that time. It returns
+// false if there must be no other attempt: the message is redelivered, here or elsewhere.
+func (r *Reader) pause(d *delivery, pause time.Duration) bool {
+	if pause == 0 {
 		return true
 	}
 	r.mu.Lock()
-	r.gate.Pause(f.request, time.Now())
+	r.gate.Pause(d.request, time.Now())
 	r.mu.Unlock()
 	select {
-	case <-time.After(d):
+	case <-time.After(pause):
 		r.mu.Lock()
-		r.gate.Resume(f.request)
+		r.gate.Resume(d.request)
 		r.mu.Unlock()
 		return true
-	case <-f.ctx.Done():
+	case <-d.ctx.Done():
 	case <-r.draining.Done():
 	}
 	return false
 }
 
-func (r *Reader) logFailure(f *flight, failures int, err error) {
-	if r.isDraining() || f.ctx.Err() != nil {
+func (r *Reader) logFailure(d *delivery, failures int, err error) {
+	if r.isDraining() || d.ctx.Err() != nil {
 		return
 	}
 	level := slog.LevelDebug
-	if r.complaints.first(f.Session, err.Error(), time.Now()) {
+	if r.failures.allow(d.Session, err.Error(), time.Now()) {
 		level = slog.LevelError
 	}
-	r.o.Logger.Log(f.ctx, level, "delivery failed", "session", f.Session, "seq", f.Seq, "attempt", failures, "err", err)
+	r.o.Logger.Log(d.ctx, level, "delivery failed", "session", d.Session, "seq", d.Seq, "attempt", failures, "err", err)
 }

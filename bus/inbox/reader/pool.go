@@ -7,44 +7,43 @@ import (
 )
 
 const (
-	// maxIdle is how many goroutines may wait for their next flight. Goroutines that a burst needed beside them end.
-	maxIdle  = 64
-	idleTime = 500 * time.Millisecond // that one waits
+	maxIdle  = 64                     // goroutines that may wait for their next delivery; more of them end
+	idleTime = 500 * time.Millisecond // that a goroutine waits
 )
 
-// pool starts flights in goroutines that are used again: one that is new for each delivery grows its stack anew, which
-// is a twentieth of a tool turn's processor time.
+// pool processes deliveries in goroutines that it reuses: a new goroutine for each delivery has to grow its stack
+// again, which is a twentieth of a tool turn's processor time.
 type pool struct {
-	fly     func(f *flight)
-	next    chan *flight // to a goroutine that waits; has no room
-	idle    atomic.Int32 // goroutines that wait
+	process func(d *delivery)
+	next    chan *delivery // to an idle goroutine; unbuffered
+	idle    atomic.Int32   // goroutines that wait
 	running *sync.WaitGroup
-	end     <-chan struct{} // closed when none is to wait any more
+	end     <-chan struct{} // closed when goroutines must not wait any more
 }
 
-// start has a flight carried out. It does not wait.
-func (c *pool) start(f *flight) {
+// start processes a delivery in a goroutine. It does not wait.
+func (p *pool) start(d *delivery) {
 	select {
-	case c.next <- f:
+	case p.next <- d:
 	default:
-		c.running.Go(func() { c.work(f) })
+		p.running.Go(func() { p.work(d) })
 	}
 }
 
-func (c *pool) work(f *flight) {
+func (p *pool) work(d *delivery) {
 	idle := time.NewTimer(idleTime)
 	defer idle.Stop()
-	for f != nil {
-		c.fly(f)
-		f = nil
-		if c.idle.Add(1) <= maxIdle {
+	for d != nil {
+		p.process(d)
+		d = nil
+		if p.idle.Add(1) <= maxIdle {
 			idle.Reset(idleTime)
 			select {
-			case f = <-c.next:
+			case d = <-p.next:
 			case <-idle.C:
-			case <-c.end:
+			case <-p.end:
 			}
 		}
-		c.idle.Add(-1)
+		p.idle.Add(-1)
 	}
 }

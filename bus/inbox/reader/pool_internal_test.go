@@ -8,35 +8,36 @@ import (
 	"time"
 )
 
-// Goroutines are used again, those that a burst needed end, and so do all that have nothing to do.
-func TestPool(t *testing.T) {
+// TestPoolReusesGoroutines checks that goroutines are reused, that those beyond maxIdle end after a burst, and that all
+// of them end after idleTime.
+func TestPoolReusesGoroutines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var running sync.WaitGroup
-		flown := 0
+		processed := 0
 		var mu sync.Mutex
 		end := make(chan struct{})
-		c := &pool{next: make(chan *flight), running: &running, end: end, fly: func(f *flight) {
-			<-f.ctx.Done()
+		p := &pool{next: make(chan *delivery), running: &running, end: end, process: func(d *delivery) {
+			<-d.ctx.Done()
 			mu.Lock()
 			defer mu.Unlock()
-			flown++
+			processed++
 		}}
-		burst := func(n, flying, waiting int) {
+		burst := func(n, during, after int) {
 			t.Helper()
 			ctx, end := context.WithCancel(context.Background())
-			before := flown
+			before := processed
 			for range n {
-				c.start(&flight{ctx: ctx})
+				p.start(&delivery{ctx: ctx})
 			}
 			synctest.Wait()
-			if int(c.idle.Load()) != flying {
-				t.Errorf("while they fly %d goroutines wait", c.idle.Load())
+			if int(p.idle.Load()) != during {
+				t.Errorf("%d goroutines wait during the burst", p.idle.Load())
 			}
 			end()
 			synctest.Wait()
-			if flown != before+n || int(c.idle.Load()) != waiting {
-				t.Errorf("%d of %d flown, %d goroutines wait", flown-before, n, c.idle.Load())
+			if processed != before+n || int(p.idle.Load()) != after {
+				t.Errorf("%d of %d processed, %d goroutines wait", processed-before, n, p.idle.Load())
 			}
 		}
 		burst(2*maxIdle, 0, maxIdle)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,59 +14,68 @@ import (
 )
 
 var (
-	// ErrStopped is the cause with which a delivery is cut off that has not ended in time after Run was told to stop.
+	// ErrStopped is the cause with which a delivery is cancelled that has not returned in [Options.StopTimeout] after
+	// Run was asked to stop.
 	ErrStopped = fmt.Errorf("inbox: stopped: %w", context.Canceled)
-	// ErrMoved is the cause with which a delivery is cut off because another runner reads its partition now.
+	// ErrMoved is the cause with which a delivery is cancelled because another runner reads its partition now.
 	ErrMoved = fmt.Errorf("inbox: another runner reads the partition now: %w", context.Canceled)
-	// ErrOverlap is what [Queue.Create] fails with while another runner's consumer has one of the partitions.
+	// ErrOverlap is returned by [Queue.Create] while another runner's consumer has one of the partitions.
 	ErrOverlap = errors.New("inbox: another runner's consumer has one of the partitions")
-	// ErrGone says of a consumer that it does not exist any more.
-	ErrGone = errors.New("inbox: the consumer is gone")
+	// ErrConsumerNotFound is returned by [Queue.Counts] for a consumer that was deleted.
+	ErrConsumerNotFound = errors.New("inbox: the consumer was deleted")
 )
 
 const (
-	restTime      = 100 * time.Millisecond // that deliveries get to end before the others take over
-	cutOffTimeout = time.Second            // between the end of a delivery's context and giving it up
-	leaveTimeout  = 2 * time.Second        // of deleting the consumer on the way out
-	checkEvery    = 15 * time.Second       // the counts are compared with the server's, and sessions with their logs
+	settleTime    = 100 * time.Millisecond // for deliveries to return before other runners take over
+	cancelTimeout = time.Second            // between cancelling a delivery and no longer waiting for it
+	leaveTimeout  = 2 * time.Second        // for deleting the consumer during shutdown
+	checkEvery    = 15 * time.Second       // between two comparisons of counts with the server and of sessions with logs
 )
 
 // Queue is the work queue on the servers.
 type Queue interface {
-	// Create makes a consumer, and returns how many messages wait for it. It fails with [ErrOverlap].
-	Create(ctx context.Context, c *Consumer) (waiting uint64, err error)
-	// Consume has [Reader.Receive] called with the deliveries of the consumer made last, in their order, until Stop.
+	// Create creates a consumer and returns how many messages are stored for it. Its error wraps [ErrOverlap] while the
+	// consumer of another runner has one of the partitions.
+	Create(ctx context.Context, c *Consumer) (backlog uint64, err error)
+	// Consume calls [Reader.Receive] with the deliveries of the newest consumer, in their order, until Stop.
 	Consume(c *Consumer) error
 	Stop()
-	// Delete deletes a consumer. From then on its acknowledgements have no effect. found is false if there is none.
+	// Delete deletes a consumer. From then on acknowledgements of its deliveries have no effect. found reports whether
+	// the consumer existed.
 	Delete(ctx context.Context, name string) (found bool, err error)
-	// Names are those of all consumers.
+	// Names returns the names of all consumers.
 	Names(ctx context.Context) ([]string, error)
-	// Counts are how many messages a consumer has delivered, and how many of them were settled. It fails with [ErrGone].
+	// Counts returns how many messages a consumer has delivered, and how many of them were settled. Its error is
+	// [ErrConsumerNotFound] if the consumer was deleted.
 	Counts(ctx context.Context, name string) (delivered, settled uint64, err error)
-	// Ack acknowledges a delivery without waiting for an answer.
-	Ack(settle string)
-	// Gone reports whether a message is stored no more. Of one that is, it reads again what was let go.
-	Gone(ctx context.Context, m *Message) bool
+	// Ack acknowledges the delivery with this reply subject. It does not wait for an answer.
+	Ack(reply string)
+	// Refetch reports whether a message was deleted from the stream. If it is still stored, Refetch reads the payload
+	// again that [Body.DropPayload] has dropped.
+	Refetch(ctx context.Context, m *Message) (deleted bool)
 }
 
-// Handler does what messages ask for.
+// Handler carries out messages.
 type Handler interface {
-	// Deliver returns once the session is at rest, or another delivery drives it; entered says that the message is stored.
+	// Void reports whether a message can change nothing and has no outcome. Such a message is acknowledged undelivered.
+	Void(ctx context.Context, m *Message) bool
+	// Deliver returns once the session is at rest, or once another delivery drives it. It calls entered when the
+	// message is in the session's log.
 	Deliver(ctx context.Context, m *Message, entered func()) error
 	// GiveUp rejects a message for good.
 	GiveUp(ctx context.Context, m *Message, reason string) error
-	// Owns returns nil if no other runner has extended a session at work, and a [schemas.ErrConflict] if one has.
+	// Owns returns nil if no other runner has extended a session at work, and a [schemas.ErrConflict] if one has. Any
+	// other error means that this is not known.
 	Owns(ctx context.Context, session string) error
-	// Attempt counts that a message is begun which a lost runner may have begun, and returns how many were lost so. The
-	// Reader calls end if the attempt fails.
+	// Attempt counts the start of a message that a lost runner may have started before, and returns how many runners
+	// were lost so. The Reader calls end if the attempt fails.
 	Attempt(ctx context.Context, seq uint64) (lost int, end func())
 }
 
-// Options configure [New]. All of them are needed.
+// Options configure [New]. All fields are required.
 type Options struct {
-	ID           string // of the runner; consumers are named ID_…
-	Nonce        string // of the process, for the names of its consumers
+	ID           string // of the runner; its consumers are named ID_…
+	Nonce        string // of the process, part of the names of its consumers
 	HandoverWait time.Duration
 	StopTimeout  time.Duration
 	MaxDeliver   int
@@ -74,110 +84,115 @@ type Options struct {
 	Handler      Handler
 	Members      *membership.Membership
 	Logger       *slog.Logger
-	Count        func(outcome string) // one of those below
+	Count        func(outcome string) // counts one of the outcomes below
 }
 
-// What is counted.
+// Outcomes that [Options.Count] receives.
 const (
-	Takeover     = "takeover" // a change of the share, or a new beginning
+	Takeover     = "takeover" // the share has changed, or a consumer was replaced
 	Acknowledged = "acknowledged"
 	Retried      = "retried"
 )
 
-// Message is one of the queue.
+// Message is a message of the queue.
 type Message struct {
 	Seq       uint64 // in the stream
 	Partition int
-	Session   string // "" if it has no legal one
-	Presses   bool   // it goes before those that may begin a run
-	Body      Body   // what the Queue and the Handler know of it
+	Session   string // "" if the subject has no legal session id
+	Urgent    bool   // it is admitted before messages that may start a run
+	// Rejected is set by a Handler that has rejected the message for good: it is in the session's log and in the dead
+	// letters. All that is left to do, on whichever runner, is to acknowledge it.
+	Rejected bool
+	Body     Body
 }
 
-// Body is the content of a message.
+// Body is the content of a message, as the Queue and the Handler know it.
 type Body interface {
-	// LetGo is called with a lock held if the message has to wait before it begins: the queue may have tens of thousands
-	// of them, half a megabyte each. It reports whether anything was let go, which [Queue.Gone] then reads again.
-	LetGo() bool
+	// DropPayload is called, with a lock held, if a message cannot start at once: tens of thousands of messages may
+	// wait, half a megabyte each. It reports whether it has dropped anything. [Queue.Refetch] reads it again.
+	DropPayload() bool
 }
 
-// A Reader reads one runner's share. Its methods may be called concurrently.
+// A Reader reads the share of one runner. Its methods may be called concurrently.
 type Reader struct {
-	o          Options
-	complaints complaints
-	ready      chan struct{}
-	poke       chan struct{}   // has a token when the consumer has to be looked at again
-	draining   context.Context // ended by drainNow, with mu held, when nothing new is begun any more
-	drainNow   context.CancelFunc
-	running    sync.WaitGroup // flights, and what asks about sessions
-	claims     claims         // of the goroutine of Run
+	o        Options
+	failures logLimit
+	ready    chan struct{}
+	setReady func()          // closes ready
+	poke     chan struct{}   // has a token when the consumer has to be reconciled
+	draining context.Context // ended by drain, with mu held; nothing starts afterwards
+	drain    context.CancelFunc
+	running  sync.WaitGroup // deliveries and verifications
+	share    share          // used by the goroutine of Run alone
 
 	// Set by Run.
-	partitions int             // of the queue
-	start      func(f *flight) // has a flight carried out in a goroutine
-	work       context.Context // of all deliveries
+	partitions int               // of the queue
+	start      func(d *delivery) // processes a delivery in a goroutine
+	work       context.Context   // of all deliveries
 
-	mu       sync.Mutex
-	gate     *admission.Gate
-	consumer *Consumer           // in use; nil while nothing is read
-	flights  map[uint64]*flight  // by sequence in the stream
-	sessions map[string]*session // of these
+	mu         sync.Mutex
+	gate       *admission.Gate
+	consumer   *Consumer            // in use; nil while nothing is read
+	deliveries map[uint64]*delivery // in flight, by stream sequence
+	sessions   map[string]*session  // that have deliveries in flight, by key
 }
 
 // New returns a Reader that does nothing before [Reader.Run].
 func New(o Options) *Reader {
 	r := &Reader{
 		o: o, ready: make(chan struct{}), poke: make(chan struct{}, 1),
-		flights: map[uint64]*flight{}, sessions: map[string]*session{}, claims: claims{lost: -1},
+		deliveries: map[uint64]*delivery{}, sessions: map[string]*session{}, share: share{lost: -1},
 	}
-	r.draining, r.drainNow = context.WithCancel(context.Background())
-	r.gate = admission.New(o.MaxSessions, func(d time.Duration) { time.AfterFunc(d, r.hurry) })
+	r.setReady = sync.OnceFunc(func() { close(r.ready) })
+	r.draining, r.drain = context.WithCancel(context.Background())
+	r.gate = admission.New(o.MaxSessions, func(d time.Duration) { time.AfterFunc(d, r.tick) })
 	return r
 }
 
-// Ready is closed once the share is read for the first time.
+// Ready is closed once the Reader reads its share for the first time.
 func (r *Reader) Ready() <-chan struct{} { return r.ready }
 
-// Partitions are those that are read at this moment, in order. They must not be changed.
+// Partitions returns the partitions that are read now, in order; nil if there is no consumer.
 func (r *Reader) Partitions() []int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.consumer == nil {
 		return nil
 	}
-	return r.consumer.Reads
+	return slices.Clone(r.consumer.Reads)
 }
 
-// Load is how many messages are received and not settled, and how many sessions wait to be admitted.
+// Load returns how many messages are received and not settled, and how many of them wait for admission.
 func (r *Reader) Load() (inFlight, waiting int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.flights), r.gate.Waiting()
+	return len(r.deliveries), r.gate.Waiting()
 }
 
-// Run reads a queue of so many partitions until ctx ends, then hands everything to the others, and waits for the
-// deliveries at work. Nil means that all have ended. It may be called once.
+// Run reads its share of the partitions until ctx ends. Then it hands the share to the other runners and waits for the
+// deliveries at work. It returns nil if all of them have returned. Run may be called once.
 func (r *Reader) Run(ctx context.Context, partitions int) error {
 	work, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer kill(nil)
 	r.partitions, r.work = partitions, work
-	r.start = (&pool{fly: r.fly, next: make(chan *flight), running: &r.running, end: r.draining.Done()}).start
+	r.start = (&pool{process: r.process, next: make(chan *delivery), running: &r.running, end: r.draining.Done()}).start
 
-	living, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
+	member, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
 	joined, left := make(chan struct{}), make(chan error, 1)
-	go func() { left <- r.o.Members.Run(living, func() { close(joined) }) }()
+	go func() { left <- r.o.Members.Run(member, func() { close(joined) }) }()
 	select {
 	case <-joined:
-		r.own(ctx)
+		r.read(ctx)
 	case err := <-left:
 		return err
 	case <-ctx.Done():
 	}
-	return r.drain(ctx, func() error { cancel(); return <-left }, kill)
+	return r.shutDown(ctx, func() error { leave(); return <-left }, kill)
 }
 
-// own keeps the consumer what it has to be until ctx ends.
-func (r *Reader) own(ctx context.Context) {
+// read reconciles the consumer with the share until ctx ends.
+func (r *Reader) read(ctx context.Context) {
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
 	for ctx.Err() == nil {
@@ -193,37 +208,38 @@ func (r *Reader) own(ctx context.Context) {
 	}
 }
 
-// drain gives everything to the others. They take over at once; what is being settled at this moment may be settled.
-func (r *Reader) drain(ctx context.Context, leave func() error, kill context.CancelCauseFunc) error {
+// shutDown lets deliveries that are about to return do so, deletes the consumer, so that the other runners take over at
+// once, and waits for the remaining deliveries.
+func (r *Reader) shutDown(ctx context.Context, leave func() error, kill context.CancelCauseFunc) error {
 	r.mu.Lock()
-	r.drainNow() // nothing is admitted any more
+	r.drain()
 	r.mu.Unlock()
 	ended := make(chan struct{})
 	r.o.Queue.Stop()
 	go func() { r.running.Wait(); close(ended) }()
-	within(ended, restTime)
+	within(ended, settleTime)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	if _, err := r.deleteOwn(ctx); err != nil {
-		r.o.Logger.Warn("consumer not deleted; the others will do it", "err", err)
+	if _, err := r.deleteConsumer(ctx); err != nil {
+		r.o.Logger.Warn("consumer not deleted, other runners will delete it", "err", err)
 	}
 	if err := leave(); err != nil {
-		r.o.Logger.Warn("leaving the live runners", "err", err)
+		r.o.Logger.Warn("entry not removed from the list of runners", "err", err)
 	}
 	if within(ended, r.o.StopTimeout) {
 		return nil
 	}
 	inFlight, _ := r.Load()
-	r.o.Logger.Warn("commands did not end in time, cutting them off", "count", inFlight)
+	r.o.Logger.Warn("commands did not end in time, cancelling them", "count", inFlight)
 	kill(ErrStopped)
-	if within(ended, cutOffTimeout) {
+	if within(ended, cancelTimeout) {
 		return nil
 	}
 	inFlight, _ = r.Load()
 	return fmt.Errorf("inbox of runner %s: %d commands still at work", r.o.ID, inFlight)
 }
 
-// within reports whether a channel is closed before d has passed.
+// within reports whether c is closed before d has passed.
 func within(c <-chan struct{}, d time.Duration) bool {
 	select {
 	case <-c:
@@ -235,11 +251,11 @@ func within(c <-chan struct{}, d time.Duration) bool {
 
 func (r *Reader) isDraining() bool { return r.draining.Err() != nil }
 
-// hurry has the gate look whether somebody has waited for too long.
-func (r *Reader) hurry() {
+// tick lets the gate admit messages that have waited for too long.
+func (r *Reader) tick() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.isDraining() {
-		r.gate.Hurry(time.Now())
+		r.gate.Tick(time.Now())
 	}
 }

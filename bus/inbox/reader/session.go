@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -9,70 +10,69 @@ import (
 	"github.com/loopbus/loopbus/bus/inbox/admission"
 )
 
-// session is the messages of one that are in flight here. The Reader's lock guards it.
+// session is a session that has messages in flight here. The Reader's lock guards it.
 type session struct {
-	name      string // "" if its message has no legal one: then there is no order to keep
+	name      string // "" for a message without a legal session id, which has no order to keep
 	key       string // in Reader.sessions
 	partition int
-	// flights are in the order in which they are begun. Those that have entered come first; of the others at most the
-	// first is at work.
-	flights []*flight
-	doubted bool // another runner may have extended it
-	ending  int  // flights of before it was left that have not ended; nothing begins while there are any
-	// lost counts the flights that have ended without having been delivered by the consumer in use.
-	lost   int
-	ctx    context.Context // of its deliveries
-	cutOff context.CancelCauseFunc
+	// deliveries are in the order in which they start. Those that have entered the log come first; of the others only
+	// the first may be at work.
+	deliveries []*delivery
+	unverified bool            // another runner may have extended it
+	cancelling int             // released deliveries that have not returned; nothing starts before they have
+	ctx        context.Context // of its deliveries
+	cancel     context.CancelCauseFunc
 }
 
-// flight is a message in flight: received here and not settled. What is not set once is guarded by the Reader's lock.
-type flight struct {
+// delivery is a message in flight: received and not settled. The Reader's lock guards the fields that change.
+type delivery struct {
 	*Message
 	of       *session
 	ctx      context.Context
-	received time.Time          // zero if what it says was let go
-	suspect  bool               // a lost runner may have begun it
-	request  *admission.Request // nil before it is asked for
+	received time.Time          // zero if its payload was dropped
+	suspect  bool               // a lost runner may have started it
+	request  *admission.Request // nil before admission is requested
 
-	consumer *Consumer // that delivered it last
-	settle   string    // that delivery
-	lost     int       // session.lost when the attempt under way began
-	begun    bool
-	entered  bool // it is stored, the next of its session may be at work
-	over     bool // it is not this flight's to settle any more
+	consumer  *Consumer // that has delivered it last
+	reply     string    // of that delivery
+	started   bool
+	entered   bool // it is in the session's log, the next message may start
+	released  bool // it must not be settled by this delivery any more
+	otherLost bool // during the attempt a delivery of the session ended that the consumer in use had not delivered
 }
 
 func (s *session) atWork() bool {
-	return slices.ContainsFunc(s.flights, func(f *flight) bool { return f.begun })
+	return slices.ContainsFunc(s.deliveries, func(d *delivery) bool { return d.started })
 }
 
-// Receive takes in the nth delivery of a consumer, which settle acknowledges. It is called in their order.
-func (r *Reader) Receive(c *Consumer, nth uint64, m *Message, settle string) {
+// Receive takes in the nth delivery of consumer c, which an acknowledgement to reply settles. Deliveries of a consumer
+// have to be passed in their order.
+func (r *Reader) Receive(c *Consumer, nth uint64, m *Message, reply string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case c != r.consumer || c.broken != nil:
-		return // it comes again, from the next consumer
+		return // the next consumer redelivers it
 	case nth != c.received+1:
 		r.breakLocked(c, errMissing)
 		return
 	}
 	c.received++
-	if f := r.flights[m.Seq]; f != nil { // only its settlement goes another way now
-		f.consumer, f.settle = c, settle
+	if d := r.deliveries[m.Seq]; d != nil { // redelivered: only the acknowledgement goes to this consumer now
+		d.consumer, d.reply = c, reply
 		return
 	}
 	s := r.sessionOf(m)
-	f := &flight{Message: m, of: s, received: time.Now(), consumer: c, settle: settle,
-		suspect: c.suspect && c.received <= c.waiting}
-	r.put(f)
+	d := &delivery{Message: m, of: s, received: time.Now(), consumer: c, reply: reply,
+		suspect: c.suspect && c.received <= c.backlog}
+	r.put(d)
 	r.next(s)
-	if !f.begun && m.Body.LetGo() {
-		f.received = time.Time{}
+	if !d.started && m.Body.DropPayload() {
+		d.received = time.Time{}
 	}
 }
 
-// sessionOf returns the session of a message, which it makes if there is none.
+// sessionOf returns the session of a message, and creates it if there is none.
 func (r *Reader) sessionOf(m *Message) *session {
 	key := m.Session
 	if key == "" {
@@ -81,108 +81,112 @@ func (r *Reader) sessionOf(m *Message) *session {
 	s := r.sessions[key]
 	if s == nil {
 		s = &session{name: m.Session, key: key, partition: m.Partition}
-		s.ctx, s.cutOff = context.WithCancelCause(r.work)
+		s.ctx, s.cancel = context.WithCancelCause(r.work)
 		r.sessions[key] = s
 	}
 	return s
 }
 
-// put appends a flight to those of its session.
-func (r *Reader) put(f *flight) {
-	f.ctx = f.of.ctx
-	f.of.flights = append(f.of.flights, f)
-	r.flights[f.Seq] = f
+// put appends a delivery to those of its session.
+func (r *Reader) put(d *delivery) {
+	d.ctx = d.of.ctx
+	d.of.deliveries = append(d.of.deliveries, d)
+	r.deliveries[d.Seq] = d
 }
 
-// next has the first message that has not entered begin, once it is admitted, and forgets a session without messages.
+// next requests admission for the first message that has not entered the log, and forgets a session without messages.
 func (r *Reader) next(s *session) {
-	if len(s.flights) == 0 && s.ending == 0 {
-		s.cutOff(nil)
-		if r.sessions[s.key] == s { // and not a later one
+	if len(s.deliveries) == 0 && s.cancelling == 0 {
+		s.cancel(nil)
+		if r.sessions[s.key] == s { // not a later session of that key
 			delete(r.sessions, s.key)
 		}
 		return
 	}
-	at := slices.IndexFunc(s.flights, func(f *flight) bool { return !f.entered })
-	if at < 0 || s.ending > 0 || s.flights[at].request != nil || r.isDraining() {
+	at := slices.IndexFunc(s.deliveries, func(d *delivery) bool { return !d.entered })
+	if at < 0 || s.cancelling > 0 || s.deliveries[at].request != nil || r.isDraining() {
 		return
 	}
-	f := s.flights[at]
-	f.request = r.gate.Ask(s.key, f.Presses, time.Now(), func() {
+	d := s.deliveries[at]
+	d.request = r.gate.Request(s.key, d.Urgent, time.Now(), func() {
 		if !r.isDraining() {
-			f.begun = true
-			r.start(f)
+			d.started = true
+			r.start(d)
 		}
 	})
 }
 
-// enter lets the next message of the session in.
-func (r *Reader) enter(f *flight) {
+// enter records that a message is in its session's log, so that the next one may start.
+func (r *Reader) enter(d *delivery) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !f.entered {
-		f.entered = true
-		r.gate.Entered(f.request, time.Now())
-		r.next(f.of)
+	if !d.entered {
+		d.entered = true
+		r.gate.Entered(d.request, time.Now())
+		r.next(d.of)
 	}
 }
 
-// forget takes a message out of those in flight, if it is there.
-func (r *Reader) forget(f *flight) {
-	if r.flights[f.Seq] != f {
+// forget removes a message from those in flight, unless another delivery has taken its place.
+func (r *Reader) forget(d *delivery) {
+	if r.deliveries[d.Seq] != d {
 		return
 	}
-	delete(r.flights, f.Seq)
-	f.of.flights = slices.DeleteFunc(f.of.flights, func(o *flight) bool { return o == f })
-	if f.consumer != r.consumer {
-		f.of.lost++
+	delete(r.deliveries, d.Seq)
+	d.of.deliveries = slices.DeleteFunc(d.of.deliveries, func(o *delivery) bool { return o == d })
+	if d.consumer != r.consumer {
+		for _, o := range d.of.deliveries {
+			o.otherLost = true
+		}
 	}
 }
 
-// end ends a flight that was begun.
-func (r *Reader) end(f *flight) {
+// end is called when process returns.
+func (r *Reader) end(d *delivery) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.gate.Done(f.request, time.Now())
-	if f.over {
-		f.of.ending--
+	r.gate.Done(d.request, time.Now())
+	if d.released {
+		d.of.cancelling--
 	}
-	r.forget(f)
-	r.next(f.of)
+	r.forget(d)
+	r.next(d.of)
 }
 
-// leave cuts the deliveries of a session off: another runner may have it. What the consumer in use has delivered of it
-// begins anew, in the order of the stream, when they have ended. The rest may come again.
-func (r *Reader) leave(s *session) {
-	flights := s.flights
-	s.flights = nil
-	s.doubted = true
-	s.cutOff(ErrMoved)
-	s.ctx, s.cutOff = context.WithCancelCause(r.work)
-	slices.SortFunc(flights, func(a, b *flight) int { return int(a.Seq) - int(b.Seq) })
-	for _, f := range flights {
-		f.over = true
-		if f.begun {
-			s.ending++
-			r.o.Logger.Info("session left to another runner", "session", s.name, "seq", f.Seq)
-		} else if f.request != nil {
-			r.gate.Done(f.request, time.Now())
+// release cancels the deliveries of a session, because another runner may have it. When they have returned, what the
+// consumer in use has delivered of the session starts again, in the order of the stream. The other messages are
+// forgotten: a later consumer, here or elsewhere, redelivers those that are not settled. mu is held.
+func (r *Reader) release(s *session) {
+	deliveries := s.deliveries
+	s.deliveries = nil
+	s.unverified = true
+	s.cancel(ErrMoved)
+	s.ctx, s.cancel = context.WithCancelCause(r.work)
+	slices.SortFunc(deliveries, func(a, b *delivery) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, d := range deliveries {
+		d.released = true
+		if d.started {
+			s.cancelling++
+			r.o.Logger.Info("session left to another runner", "session", s.name, "seq", d.Seq)
+		} else if d.request != nil {
+			r.gate.Done(d.request, time.Now())
 		}
-		if f.consumer == r.consumer {
-			r.put(&flight{Message: f.Message, of: s, received: f.received, consumer: f.consumer, settle: f.settle,
-				suspect: f.suspect && !f.begun})
+		if d.consumer == r.consumer {
+			r.put(&delivery{Message: d.Message, of: s, received: d.received, consumer: d.consumer, reply: d.reply,
+				suspect: d.suspect && !d.started})
 		} else {
-			r.forget(f)
+			r.forget(d)
 		}
 	}
 	r.next(s)
 }
 
-// leans reports whether a message that was delivered may have left its work to another flight of the session which
-// another runner has settled: if this runner acknowledged the message and died, nothing would wake the session. What
-// one consumer has delivered is settled by its reader alone. A consumer that is not in use any more may still be there,
-// and an acknowledgement to it have an effect, until it is deleted.
-func (r *Reader) leans(f *flight) bool {
-	return f.lost != f.of.lost ||
-		slices.ContainsFunc(f.of.flights, func(o *flight) bool { return o.consumer != f.consumer })
+// dependsOnOther reports whether the work of a delivered message may have been left to another delivery of the session
+// which another runner has settled. If this runner then acknowledged the message and died, nothing would wake the
+// session. Messages that the same consumer has delivered are no risk: only its own reader settles them. A delivery of a
+// consumer that is not in use any more is one: until the servers have deleted the consumer, acknowledgements to it have
+// an effect.
+func (r *Reader) dependsOnOther(d *delivery) bool {
+	return d.otherLost ||
+		slices.ContainsFunc(d.of.deliveries, func(o *delivery) bool { return o.consumer != d.consumer })
 }

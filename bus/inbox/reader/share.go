@@ -1,50 +1,31 @@
 package reader
 
-import "slices"
-
-// share returns the partitions that self reads when runners are the live ones. Every runner computes the same division
-// from the same list, in whatever order it has it.
+// assign returns the owner of each partition. Every runner computes the same owners from the same runners, in whatever
+// order. There has to be at least one, and each only once.
 //
 // It is rendezvous hashing with bounded loads: a partition goes to the runner with the highest score for it that has
-// room, and nobody has room for more than five quarters of the mean, rounded up. So a runner that comes or goes moves
-// about its own share and little else.
-func share(partitions int, runners []string, self string) []int {
-	var mine []int
-	for p, owner := range divide(partitions, runners) {
-		if owner == self {
-			mine = append(mine, p)
-		}
-	}
-	return mine
-}
-
-// divide returns the owner of each partition; no owners without runners.
-func divide(partitions int, runners []string) []string {
-	if len(runners) == 0 {
-		return nil
-	}
-	ids := slices.Clone(runners)
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	room := make([]int, len(ids))
+// room. A runner has room for five quarters of the mean, rounded up. So when a runner comes or goes, about its own
+// share moves and little else.
+func assign(partitions int, runners []string) []string {
+	room := make([]int, len(runners))
 	for i := range room {
-		room[i] = maxShare(partitions, len(ids))
+		room[i] = maxShare(partitions, len(runners))
 	}
 	owners := make([]string, partitions)
 	for p := range owners {
 		best, bestScore := -1, uint64(0)
-		for i, id := range ids {
+		for i, id := range runners {
 			if score := rendezvousScore(id, p); room[i] > 0 && (best < 0 || score > bestScore) {
 				best, bestScore = i, score
 			}
 		}
 		room[best]--
-		owners[p] = ids[best]
+		owners[p] = runners[best]
 	}
 	return owners
 }
 
-// maxShare is the most that one of n runners reads.
+// maxShare is the most partitions that one of n runners owns.
 func maxShare(partitions, n int) int { return (5*partitions + 4*n - 1) / (4 * n) }
 
 // rendezvousScore is FNV-1a over the runner's id and the partition, and a finalizer, because FNV alone leaves the high

@@ -15,51 +15,50 @@ func runnerIDs(n int) []string {
 	return ids
 }
 
-func TestEveryPartitionHasOneReaderAndNobodyTooMany(t *testing.T) {
+func TestEveryPartitionHasOneOwnerAndNoRunnerTooMany(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 7, 64, 256} {
 		for n := 1; n <= 40; n++ {
 			ids := runnerIDs(n)
-			seen := make([]int, partitions)
+			owned := map[string]int{}
+			for _, id := range assign(partitions, ids) {
+				owned[id]++
+			}
+			total := 0
 			for _, id := range ids {
-				mine := share(partitions, ids, id)
-				if len(mine) > maxShare(partitions, n) {
-					t.Errorf("%d partitions, %d runners: %s reads %d, more than %d",
-						partitions, n, id, len(mine), maxShare(partitions, n))
-				}
-				for _, p := range mine {
-					seen[p]++
+				total += owned[id]
+				if owned[id] > maxShare(partitions, n) {
+					t.Errorf("%d partitions, %d runners: %s owns %d, more than %d",
+						partitions, n, id, owned[id], maxShare(partitions, n))
 				}
 			}
-			for p, readers := range seen {
-				if readers != 1 {
-					t.Fatalf("%d partitions, %d runners: partition %d has %d readers", partitions, n, p, readers)
-				}
+			if total != partitions {
+				t.Errorf("%d partitions, %d runners: only %d are owned by one of them", partitions, n, total)
 			}
 		}
 	}
 }
 
-func TestDivisionDoesNotDependOnTheOrderOfRunners(t *testing.T) {
+func TestOwnersDoNotDependOnTheOrderOfRunners(t *testing.T) {
 	t.Parallel()
 	ids := runnerIDs(9)
-	want := divide(64, ids)
+	want := assign(64, ids)
 	for range 20 {
 		rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-		if got := divide(64, append(ids, ids[0])); !slices.Equal(got, want) {
-			t.Fatalf("order or repetition of ids changes the division: %v, want %v", got, want)
+		if got := assign(64, ids); !slices.Equal(got, want) {
+			t.Fatalf("another order of ids has other owners: %v, want %v", got, want)
 		}
 	}
 }
 
-// The mean share of a newcomer has to move; that hardly more does is what rendezvous hashing is for.
-func TestANewcomerMovesLittleMoreThanItsShare(t *testing.T) {
+// A newcomer's mean share has to move. Rendezvous hashing ensures that hardly anything else does.
+func TestNewcomerMovesLittleMoreThanItsShare(t *testing.T) {
 	t.Parallel()
 	const partitions = 64
 	moved, needed := 0, 0
 	for n := 1; n < 16; n++ {
 		ids := runnerIDs(n + 1)
-		before, after := divide(partitions, ids[:n]), divide(partitions, ids)
+		before, after := assign(partitions, ids[:n]), assign(partitions, ids)
 		for p := range before {
 			if before[p] != after[p] {
 				moved++
@@ -73,11 +72,4 @@ func TestANewcomerMovesLittleMoreThanItsShare(t *testing.T) {
 		t.Errorf("%d partitions moved, only %d of them to the newcomers", moved, needed)
 	}
 	t.Logf("moved %d, of them to newcomers %d", moved, needed)
-}
-
-func TestNoRunnersShareNothing(t *testing.T) {
-	t.Parallel()
-	if got := share(64, nil, "a"); got != nil {
-		t.Errorf("share without runners is %v", got)
-	}
 }

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	rejoinWait = 500 * time.Millisecond // before what failed is retried
-	repairs    = 4                      // at once: the rest of the runner has work to do
+	rejoinWait = 500 * time.Millisecond // pause before a retry
+	repairs    = 4                      // concurrent repairs, because the runner has other work
 )
 
-// comparing compares the index with the log until ctx ends: at once, and then every now and then, each runner at
-// moments of its own. made is the bucket that it belongs to.
-func (ix *Index) comparing(ctx context.Context, made time.Time) error {
+// compareLoop compares the index with the logs until ctx ends: at once, and then at intervals with jitter. It returns
+// an error if the bucket was replaced. created is the creation time of the bucket.
+func (ix *Index) compareLoop(ctx context.Context, created time.Time) error {
 	audited := time.Time{}
 	for {
 		err := ix.compare(ctx)
@@ -31,29 +31,30 @@ func (ix *Index) comparing(ctx context.Context, made time.Time) error {
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			ix.o.Logger.Warn("the index of sessions was not compared with their logs", "err", err)
+			ix.o.Logger.Warn("comparing the index of sessions with their logs failed", "err", err)
 		}
 		if !natsio.Wait(ctx, ix.o.Check/2+rand.N(ix.o.Check)) {
 			return nil
 		}
-		if ix.another(ctx, made) {
-			return errors.New("index: the bucket is another one")
+		if ix.replaced(ctx, created) {
+			return errors.New("index: the bucket was replaced")
 		}
 	}
 }
 
-// another reports whether the bucket is not the one that was made at a moment. Where nobody answers it is not known.
-func (ix *Index) another(ctx context.Context, made time.Time) bool {
+// replaced reports whether the bucket was deleted, or created at a different time. If the server does not answer, it
+// returns false.
+func (ix *Index) replaced(ctx context.Context, created time.Time) bool {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	s, err := ix.js.Stream(ctx, "KV_"+schemas.BucketSessions)
 	if err != nil {
 		return errors.Is(err, jetstream.ErrStreamNotFound)
 	}
-	return !s.CachedInfo().Created.Equal(made)
+	return !s.CachedInfo().Created.Equal(created)
 }
 
-// compare has every entry written that lacks what the log has had since the checkpoint, and moves the checkpoint.
+// compare repairs every entry that lacks messages stored since the checkpoint, and advances the checkpoint.
 func (ix *Index) compare(ctx context.Context) error {
 	ix.uncover(ctx)
 	stream, err := ix.js.Stream(ctx, schemas.StreamEvents)
@@ -61,7 +62,7 @@ func (ix *Index) compare(ctx context.Context) error {
 		return fmt.Errorf("index: stream %s: %w", schemas.StreamEvents, err)
 	}
 	from, head := ix.checkpointNow(), stream.CachedInfo().State.LastSeq
-	if from > head { // the log was lost, or is another one
+	if from > head { // the stream was lost or replaced
 		from = 0
 	}
 	if from == head {
@@ -73,7 +74,7 @@ func (ix *Index) compare(ctx context.Context) error {
 		return err
 	}
 	if behind := ix.behind(heads); len(behind) > 0 && from > 0 {
-		if !natsio.Wait(ctx, ix.o.Grace) { // its writer is about to write it
+		if !natsio.Wait(ctx, ix.o.Grace) { // the runner that drives the session may be about to write it
 			return context.Cause(ctx)
 		}
 	}
@@ -89,8 +90,7 @@ func (ix *Index) compare(ctx context.Context) error {
 	return nil
 }
 
-// heads returns the stream sequence of the newest message of each session that has one from behind a sequence up to
-// another.
+// heads returns the stream sequence of the newest message of each session with messages in a range of the stream.
 func (ix *Index) heads(ctx context.Context, stream jetstream.Stream, from, upTo uint64) (map[string]uint64, error) {
 	policy := jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{ix.subjects.Event("*")}, HeadersOnly: true, InactiveThreshold: time.Minute,
@@ -130,7 +130,7 @@ func (ix *Index) heads(ctx context.Context, stream jetstream.Stream, from, upTo 
 	}
 }
 
-// behind returns the sessions whose entries lack what they had at their heads.
+// behind returns the sessions whose entries lack messages up to their heads.
 func (ix *Index) behind(heads map[string]uint64) []string {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -143,13 +143,13 @@ func (ix *Index) behind(heads map[string]uint64) []string {
 	return sessions
 }
 
-// repairAll repairs the sessions that are behind their heads, in no order, so that several runners that do this at once
-// share the work. Each looks again before it begins.
+// repairAll repairs the sessions that are behind their heads, in random order, so that several runners doing this at
+// once share the work. It checks each session again before repairing it.
 func (ix *Index) repairAll(ctx context.Context, heads map[string]uint64) error {
 	behind := ix.behind(heads)
 	rand.Shuffle(len(behind), func(i, j int) { behind[i], behind[j] = behind[j], behind[i] })
 	if len(behind) > 0 {
-		ix.o.Logger.Info("sessions are read for the index", "sessions", len(behind))
+		ix.o.Logger.Info("reading logs for the index of sessions", "sessions", len(behind))
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(repairs)
@@ -165,39 +165,13 @@ func (ix *Index) repairAll(ctx context.Context, heads map[string]uint64) error {
 	return g.Wait()
 }
 
-// audit deletes the entries of sessions whose logs are deleted.
-func (ix *Index) audit(ctx context.Context) error {
-	entries := ix.View().Entries
-	if len(entries) == 0 {
-		return nil
-	}
-	stream, err := ix.js.Stream(ctx, schemas.StreamEvents)
-	if err != nil {
-		return fmt.Errorf("index: sessions with a log: %w", err)
-	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(ix.subjects.Event("*")))
-	if err != nil {
-		return fmt.Errorf("index: sessions with a log: %w", err)
-	}
-	for _, e := range entries {
-		session := e.Summary.Session
-		if _, has := info.State.Subjects[ix.subjects.Event(session)]; has {
-			continue
-		}
-		if _, err := ix.repair(ctx, session, 0); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (ix *Index) checkpointNow() uint64 {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	return ix.checkpoint
 }
 
-// completed says that the index has had all that the log had when it was compared.
+// completed records that the index includes everything that the logs had when it was compared.
 func (ix *Index) completed() {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Version is the version of the fold. Entries of another one are not read: their keys are others.
+// Version is the version of the fold. Entries of other versions have different keys and are not read.
 const Version = 1
 
-// Entry is what the index has of a session: the fold over its log up to the event Summary.Seq, which ends the message
-// of the log with the sequence Stream in its stream. Entries that the index gives are shared and must not be changed.
+// Entry is what the index knows about a session: the fold over its log up to event Summary.Seq, the last event of the
+// message with stream sequence Stream. Entries returned by the index are shared and must not be modified.
 type Entry struct {
 	Summary schemas.SessionSummary `json:"summary"`
 	Stream  uint64                 `json:"stream"`
@@ -22,22 +22,23 @@ type Entry struct {
 	ToolErrors    int   `json:"toolErrors,omitempty"`
 	ContextTokens int64 `json:"contextTokens,omitempty"`
 
-	// Waiting are calls that wait for approval, the oldest first, at most maxWaiting.
+	// Waiting are the calls that wait for approval, oldest first, at most maxWaiting.
 	Waiting []schemas.PendingApproval `json:"waiting,omitempty"`
 
-	// Named says that the title is a name, which somebody gave. Said is then what the title would be without it.
+	// Named reports whether the title is a name that a client set. Said is then the title that the session would have
+	// without it.
 	Named bool   `json:"named,omitempty"`
 	Said  string `json:"said,omitempty"`
 
-	Run       bool   `json:"run,omitempty"`       // a run is under way
-	Summing   string `json:"summing,omitempty"`   // why a session without a run is at work: a command, or "auto"
-	Calls     int    `json:"calls,omitempty"`     // that have begun and not ended
-	Streaming string `json:"streaming,omitempty"` // id of the reply that is being streamed
+	Run       bool   `json:"run,omitempty"`       // a run is in progress
+	Summing   string `json:"summing,omitempty"`   // why a session without a run is making a summary: a command, or "auto"
+	Calls     int    `json:"calls,omitempty"`     // calls that have started and not ended
+	Streaming string `json:"streaming,omitempty"` // id of the reply being streamed
 
-	revision uint64 // of the entry in the bucket; 0 until it is there
+	revision uint64 // of the entry in the bucket; 0 until it is stored
 }
 
-// Revision is the revision of the bucket that wrote the entry.
+// Revision returns the revision of the bucket at which the entry was written.
 func (e *Entry) Revision() uint64 { return e.revision }
 
 func (e *Entry) encode() ([]byte, error) { return schemas.Marshal(e) }
@@ -53,7 +54,7 @@ func decodeEntry(session string, value []byte) (*Entry, error) {
 	return e, nil
 }
 
-// clone returns an entry that can be folded on without changing this one.
+// clone returns a copy of the entry that can be folded further.
 func (e *Entry) clone() *Entry {
 	c := *e
 	c.Waiting = slices.Clone(e.Waiting)

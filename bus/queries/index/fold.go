@@ -9,15 +9,16 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What an entry keeps of calls that wait for approval: maxWaiting of them, the first maxDetailed with their arguments
-// and reasons. So an entry fits a message of the bucket, whatever a model asks for in one reply.
+// An entry keeps at most maxWaiting calls that wait for approval, the first maxDetailed of them with their arguments
+// and reasons, so that it fits a message of the bucket whatever a model requests in one reply.
 const (
 	maxWaiting  = 2048
 	maxDetailed = 256
 	maxArgs     = 1 << 10
 )
 
-// Apply folds the next event into the entry. It reports whether the event was the next one; if not, it changes nothing.
+// Apply folds the next event into the entry. It reports whether the event was the next one; if not, it changes
+// nothing.
 func (e *Entry) Apply(ev schemas.Event) bool {
 	s := &e.Summary
 	if ev.Seq != s.Seq+1 {
@@ -91,12 +92,12 @@ func (e *Entry) start(d *schemas.AgentStart) {
 	}
 }
 
-// endTurn: no call outlives its turn.
+// endTurn clears the calls: no call outlives its turn.
 func (e *Entry) endTurn() {
 	e.Calls, e.Streaming, e.Waiting = 0, "", nil
 }
 
-// message takes a message's end in, unless it is one that was cut off and is no part of the transcript.
+// message processes the end of a message, unless the message was cut off and is not part of the transcript.
 func (e *Entry) message(d *schemas.MessageEnd) {
 	reply, ok := d.Message.Message.(*schemas.AssistantMessage)
 	ok = ok && e.Streaming == d.MessageID
@@ -113,7 +114,7 @@ func (e *Entry) message(d *schemas.MessageEnd) {
 	e.Summary.Usage = e.Summary.Usage.Add(reply.Usage)
 }
 
-// said counts a message of the transcript and keeps what a list shows of it.
+// said counts a message of the transcript and keeps what lists show of it.
 func (e *Entry) said(m schemas.Message) {
 	s := &e.Summary
 	e.Messages++
@@ -138,7 +139,7 @@ func (e *Entry) said(m schemas.Message) {
 	}
 }
 
-// named takes in the name that somebody has given the session, or taken away.
+// named processes a change of the session's name.
 func (e *Entry) named(name string) {
 	switch s := &e.Summary; {
 	case name != "" && e.Named:
@@ -150,7 +151,7 @@ func (e *Entry) named(name string) {
 	}
 }
 
-// contextOf is what a reply filled of the model's window.
+// contextOf returns how many tokens of the model's window a reply used.
 func contextOf(u schemas.Usage) int64 {
 	return max(u.TotalTokens, u.Input+u.Output+u.CacheRead+u.CacheWrite)
 }
@@ -181,7 +182,7 @@ func (e *Entry) applyCall(at time.Time, seq uint64, data schemas.EventData) {
 			e.begunBy(d.Data)
 		}
 	case *schemas.HookDecision:
-		if d.Handled { // the input goes into no run
+		if d.Handled { // the input starts no run
 			s.Queued = max(s.Queued-1, 0)
 		}
 	case *schemas.CommandSuperseded, *schemas.CommandWithdrawn:
@@ -191,7 +192,7 @@ func (e *Entry) applyCall(at time.Time, seq uint64, data schemas.EventData) {
 	}
 }
 
-// begunBy takes in whose sub-agent the session is, and its name.
+// begunBy records whose sub-agent the session is, and its name.
 func (e *Entry) begunBy(payload json.RawMessage) {
 	var prompt schemas.SubagentPrompt
 	if json.Unmarshal(payload, &prompt) == nil {
@@ -200,7 +201,7 @@ func (e *Entry) begunBy(payload json.RawMessage) {
 	}
 }
 
-// ask puts a call on the list of those that wait.
+// ask adds a call to those that wait.
 func (e *Entry) ask(at time.Time, seq uint64, d *schemas.ApprovalRequested) {
 	if len(e.Waiting) >= maxWaiting {
 		return
@@ -218,16 +219,16 @@ func (e *Entry) ask(at time.Time, seq uint64, d *schemas.ApprovalRequested) {
 	e.Waiting = append(e.Waiting, p)
 }
 
-// resolve takes a call off those that wait.
+// resolve removes a call from those that wait.
 func (e *Entry) resolve(call schemas.CallKey) {
 	e.Waiting = slices.DeleteFunc(e.Waiting, func(p schemas.PendingApproval) bool { return p.Call == call })
 }
 
-// pending is a call that waits for approval since an event of a session. Arguments of more than most bytes are left
-// out.
+// pending describes a call that has been waiting for approval since an event. It omits arguments of more than most
+// bytes.
 func pending(session string, seq uint64, at time.Time, d *schemas.ApprovalRequested, most int) schemas.PendingApproval {
 	p := schemas.PendingApproval{
-		Session: session, Seq: seq, Call: d.Call, ToolCallID: d.ToolCallID, ToolName: d.ToolName,
+		Session: session, Seq: seq, Call: d.Call, ToolCallID: d.ToolCallID, ToolName: d.ToolName, Digest: d.Digest,
 		Reason: d.Reason, By: d.By, Requested: at,
 	}
 	if len(d.Args) > most {
@@ -236,12 +237,12 @@ func pending(session string, seq uint64, at time.Time, d *schemas.ApprovalReques
 		p.Args = slices.Clone(d.Args)
 	}
 	if d.TimeoutMs > 0 {
-		p.Expires = new(at.Add(time.Duration(d.TimeoutMs) * time.Millisecond))
+		p.Expires = new(at.Add(schemas.Milliseconds(d.TimeoutMs)))
 	}
 	return p
 }
 
-// status says what the session is doing.
+// status returns what the session is doing.
 func (e *Entry) status() schemas.SessionStatus {
 	switch {
 	case e.Run && e.Summary.Approvals > 0:

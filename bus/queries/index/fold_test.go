@@ -19,7 +19,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The fold of an entry and the fold of the loop say the same about every prefix of every log that was recorded.
+// The fold of an entry and the fold of package loop agree on every prefix of every recorded log.
 func TestFoldAgreesWithTheLoop(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../../eventstore/testdata/golden/v*/*.ndjson")
@@ -104,7 +104,7 @@ func goldenLog(t *testing.T, file string) (events []schemas.Event) {
 	return events
 }
 
-// What a list shows is bounded, on one line, and says what it leaves out.
+// The texts in an entry are bounded, on one line, and mark omissions.
 func TestTextsAreCut(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, title string }{
@@ -124,9 +124,8 @@ func TestTextsAreCut(t *testing.T) {
 	}
 }
 
-// However many calls wait, and whatever their arguments are, an entry stays small.
-// A session's name is its title while it has one; else the first thing that was said to it is.
-func TestANameIsTheTitle(t *testing.T) {
+// The title of a session is its name, or the first text of the user if it has no name.
+func TestNameIsTitle(t *testing.T) {
 	t.Parallel()
 	e, seq := new(index.Entry), uint64(0)
 	apply := func(want string, data schemas.EventData) {
@@ -157,6 +156,7 @@ func TestANameIsTheTitle(t *testing.T) {
 	apply("look", &schemas.Name{})
 }
 
+// An entry stays small, however many calls wait for approval and however large their arguments are.
 func TestApprovalsAreBounded(t *testing.T) {
 	t.Parallel()
 	e := new(index.Entry)
@@ -201,7 +201,7 @@ func TestApprovalsAreBounded(t *testing.T) {
 	}
 }
 
-// A session at rest has failed only if its newest run did.
+// A session at rest has the status failed only if its newest run failed.
 func TestStatusAtRest(t *testing.T) {
 	t.Parallel()
 	e, s := new(index.Entry), new(loop.State)

@@ -21,7 +21,7 @@ var (
 
 const subjectPrefix = "$KV." + schemas.BucketSessions + "."
 
-// follow reads the bucket and follows its changes until ctx ends, or the bucket is found to be another one.
+// follow reads the bucket and follows its changes until ctx ends, or the bucket turns out to be a different one.
 func (ix *Index) follow(ctx context.Context) error {
 	kv, err := ix.js.KeyValue(ctx, schemas.BucketSessions)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -48,7 +48,7 @@ func (ix *Index) follow(ctx context.Context) error {
 	g.Go(func() error {
 		select {
 		case <-loaded:
-			return ix.comparing(ctx, info.Created)
+			return ix.compareLoop(ctx, info.Created)
 		case <-ctx.Done():
 			return nil
 		}
@@ -56,7 +56,7 @@ func (ix *Index) follow(ctx context.Context) error {
 	return g.Wait()
 }
 
-// watch takes in what the bucket has, calls loaded, and takes in its changes until ctx ends.
+// watch processes the contents of the bucket, calls loaded, and processes changes until ctx ends.
 func (ix *Index) watch(ctx context.Context, watcher jetstream.KeyWatcher, loaded func()) error {
 	var all []jetstream.KeyValueEntry
 	for first := true; ; {
@@ -82,7 +82,7 @@ func (ix *Index) watch(ctx context.Context, watcher jetstream.KeyWatcher, loaded
 	}
 }
 
-// load replaces what is known by what the bucket has.
+// load replaces what is known by the contents of the bucket.
 func (ix *Index) load(all []jetstream.KeyValueEntry) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -102,13 +102,13 @@ func (ix *Index) load(all []jetstream.KeyValueEntry) {
 	}
 }
 
-// take takes in a change of the bucket. mu is held.
+// take processes a change of the bucket. mu is held.
 func (ix *Index) take(e jetstream.KeyValueEntry) {
 	defer ix.move(e.Revision())
 	session, ok := strings.CutPrefix(e.Key(), keyPrefix)
 	if !ok {
 		at, err := strconv.ParseUint(string(e.Value()), 10, 64)
-		if err == nil || e.Operation() != jetstream.KeyValuePut { // what is no number a server has answered there
+		if err == nil || e.Operation() != jetstream.KeyValuePut { // anything else is a server's answer to a forged request
 			ix.checkpoint = at
 		}
 		return
@@ -131,7 +131,7 @@ func (ix *Index) take(e jetstream.KeyValueEntry) {
 	ix.put(entry)
 }
 
-// put puts an entry in place of the one before. mu is held.
+// put replaces an entry. mu is held.
 func (ix *Index) put(e *Entry) {
 	session := e.Summary.Session
 	delete(ix.gone, session)
@@ -145,7 +145,7 @@ func (ix *Index) put(e *Entry) {
 	}
 }
 
-// remove forgets an entry because of a revision of the bucket. mu is held.
+// remove removes an entry because of a revision of the bucket. mu is held.
 func (ix *Index) remove(session string, revision uint64) {
 	ix.gone[session] = revision
 	if old := ix.list.get(session); old != nil {

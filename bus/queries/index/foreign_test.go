@@ -13,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// answers has a server answer at keys of the bucket, and returns when all are stored.
+// answers directs answers of the server to keys of the bucket, and returns when all are stored.
 func (r *rig) answers(keys ...string) {
 	r.t.Helper()
 	for _, key := range keys {
@@ -26,7 +26,7 @@ func (r *rig) answers(keys ...string) {
 	}
 }
 
-// revision is that of the bucket.
+// revision returns the revision of the bucket.
 func (r *rig) revision() uint64 {
 	r.t.Helper()
 	s, err := r.conn.JetStream().Stream(bustest.Deadline(r.t), "KV_"+schemas.BucketSessions)
@@ -36,7 +36,7 @@ func (r *rig) revision() uint64 {
 	return s.CachedInfo().State.LastSeq
 }
 
-// stored is what a key of the bucket has.
+// stored returns the newest message of a key of the bucket.
 func (r *rig) stored(key string) (operation, value string) {
 	r.t.Helper()
 	s, err := r.conn.JetStream().Stream(bustest.Deadline(r.t), "KV_"+schemas.BucketSessions)
@@ -53,16 +53,16 @@ func (r *rig) stored(key string) (operation, value string) {
 	return m.Header.Get("KV-Operation"), string(m.Data)
 }
 
-// An answer of a server over an entry takes the session out of no list, and the entry is written again: by who comes
-// later, and has to read the log, and by who has the entry.
-func TestAnAnswerOfAServerIsNoEntry(t *testing.T) {
+// An answer of a server at the key of an entry does not remove the session from a list. The entry is written again, by
+// a runner that starts later and reads the log, and by a runner that knows the entry.
+func TestServerAnswerIsNotAnEntry(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	driver := r.open(never(r.quick()))
 	s := r.session(driver, "s1")
 	s.say(turn(1, "mine")...)
 	reaches(t, driver, "s1", 8)
-	for _, who := range []string{"who comes later", "who has it"} {
+	for _, writer := range []string{"a later runner", "a runner that knows it"} {
 		r.answers("v1.s1", "v1.never", "v1.no=session")
 		if err := driver.Wait(bustest.Deadline(t), r.revision()); err != nil {
 			t.Fatal(err)
@@ -70,27 +70,27 @@ func TestAnAnswerOfAServerIsNoEntry(t *testing.T) {
 		if e := driver.Get("s1"); e == nil || e.Summary.Title != "mine" {
 			t.Fatalf("the session is listed as %+v", e)
 		}
-		if who == "who comes later" {
+		if writer == "a later runner" {
 			reaches(t, r.open(r.quick()), "s1", 8)
 		}
-		bustest.Eventually(t, who+" writes the entry", func() bool {
+		bustest.Eventually(t, writer+" writes the entry", func() bool {
 			_, value := r.stored("v1.s1")
 			return strings.Contains(value, "mine")
 		})
-		bustest.Eventually(t, who+" clears the key of no session", func() bool {
+		bustest.Eventually(t, writer+" clears the key without a session", func() bool {
 			operation, _ := r.stored("v1.never")
 			return operation == "PURGE"
 		})
 	}
 	r.answers("v1.s1")
-	s.say(turn(2, "more")...) // the writer goes on over an answer
+	s.say(turn(2, "more")...) // the writer replaces the answer
 	if e := reaches(t, driver, "s1", 16); e.Summary.Runs != 2 {
 		t.Errorf("%+v", e.Summary)
 	}
 }
 
-// An answer of a server over the checkpoint does not have all logs compared anew.
-func TestAnAnswerOfAServerIsNoCheckpoint(t *testing.T) {
+// An answer of a server at the key of the checkpoint does not restart the comparison with all logs.
+func TestServerAnswerIsNotACheckpoint(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ix := r.open(r.quick())
@@ -109,7 +109,7 @@ func TestAnAnswerOfAServerIsNoCheckpoint(t *testing.T) {
 	if err := ix.Wait(bustest.Deadline(t), r.revision()); err != nil {
 		t.Fatal(err)
 	}
-	r.session(nil, "s2").say(turn(1, "x")...) // is found by the next comparison
+	r.session(nil, "s2").say(turn(1, "x")...) // the next comparison finds it
 	reaches(t, ix, "s2", 8)
 	for compared := false; !compared; {
 		m, err := readers.NextMsg(10 * time.Second)
@@ -117,7 +117,7 @@ func TestAnAnswerOfAServerIsNoCheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(string(m.Data), `"deliver_policy":"last_per_subject"`) {
-			t.Fatalf("the newest of all logs are read again: %s", m.Data)
+			t.Fatalf("the index reads the heads of all logs again: %s", m.Data)
 		}
 		compared = strings.Contains(string(m.Data), "by_start_sequence")
 	}

@@ -7,14 +7,15 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// ErrNoSession is wrapped by errors about a session that has no log.
+// ErrNoSession is wrapped by errors about a session without a log.
 var ErrNoSession = errors.New("no such session")
 
-// Fresh returns the entry of a session as its log is now: what the index lacks is read from the log. It writes nothing.
-// An error wraps [ErrNoSession] where there is no log, and [Options.Damaged] where that is damaged.
+// Fresh returns the entry of a session, up to date with its log: it reads from the log what the index lacks. It
+// writes nothing. The error wraps [ErrNoSession] if there is no log, and [Options.Damaged] if the log is damaged.
 func (ix *Index) Fresh(ctx context.Context, session string) (*Entry, error) {
 	_, stream, err := ix.o.Logs.Head(ctx, session)
 	if err != nil {
@@ -25,7 +26,7 @@ func (ix *Index) Fresh(ctx context.Context, session string) (*Entry, error) {
 	}
 	base := ix.Get(session)
 	if base != nil && base.Summary.Status == schemas.SessionDamaged {
-		base = nil // what is known of it is not the fold of its log
+		base = nil // a damaged entry is not a fold of its log
 	}
 	if base != nil && base.Stream == stream {
 		return base, nil
@@ -35,27 +36,27 @@ func (ix *Index) Fresh(ctx context.Context, session string) (*Entry, error) {
 		if err == nil || ix.o.Damaged == nil || !errors.Is(err, ix.o.Damaged) {
 			return e, err
 		}
-		// The entry may be that of a log that was given up, and whose id another has taken.
+		// The entry may belong to a deleted session whose id is used again.
 	}
 	return ix.fold(ctx, new(Entry), session, stream)
 }
 
-// fold folds what a log has behind an entry, up to a message of the stream, into the entry.
+// fold folds the events of a log after an entry, up to a message of the stream, into the entry.
 func (ix *Index) fold(ctx context.Context, e *Entry, session string, upTo uint64) (*Entry, error) {
 	for ev, err := range ix.o.Logs.Between(ctx, session, e.Summary.Seq, e.Stream, upTo) {
 		if err != nil {
 			return nil, err
 		}
 		if !e.Apply(ev) {
-			return nil, fmt.Errorf("index: session %s: event %d after %d", session, ev.Seq, e.Summary.Seq)
+			return nil, fmt.Errorf("index: session %s: event %d follows event %d", session, ev.Seq, e.Summary.Seq)
 		}
 	}
 	e.Stream, e.revision = upTo, 0
 	return e, nil
 }
 
-// repair writes the entry of a session as its log is now, which has had a message at a sequence of the stream. A log
-// that is damaged gets an entry that says so; a session without a log loses its entry.
+// repair writes the entry of a session up to date with its log, which had a message at a sequence of the stream. A
+// damaged log gets an entry that says so; without a log the entry is deleted.
 func (ix *Index) repair(ctx context.Context, session string, at uint64) (*Entry, error) {
 	e, err := ix.Fresh(ctx, session)
 	if errors.Is(err, ErrNoSession) {
@@ -69,12 +70,12 @@ func (ix *Index) repair(ctx context.Context, session string, at uint64) (*Entry,
 		return nil, err
 	}
 	if e.revision > 0 {
-		return e, nil // as it is in the bucket
+		return e, nil // already stored
 	}
 	return e, ix.write(ctx, e)
 }
 
-// damaged is the entry of a session whose log cannot be folded: what is known of it, and why.
+// damaged returns the entry of a session whose log cannot be folded: what is known of it, and the reason.
 func (ix *Index) damaged(ctx context.Context, session string, at uint64, why error) (*Entry, error) {
 	_, stream, err := ix.o.Logs.Head(ctx, session)
 	if err != nil && !errors.Is(err, ix.o.Damaged) {
@@ -93,7 +94,7 @@ func (ix *Index) damaged(ctx context.Context, session string, at uint64, why err
 	return e, nil
 }
 
-// drop deletes the entry of a session that has no log, if there is one.
+// drop deletes the entry of a session without a log, if it has one.
 func (ix *Index) drop(ctx context.Context, session string) error {
 	e := ix.Get(session)
 	if e == nil {
@@ -103,7 +104,7 @@ func (ix *Index) drop(ctx context.Context, session string) error {
 	if err == nil {
 		err = kv.Delete(ctx, keyPrefix+session, jetstream.LastRevision(e.revision))
 	}
-	if err != nil && !conflict(err) {
+	if err != nil && !natsio.Outdated(err) {
 		return fmt.Errorf("index: delete the entry of session %s, which has no log: %w", session, err)
 	}
 	return nil

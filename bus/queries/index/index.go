@@ -18,30 +18,33 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Logs are what the index is a fold of. Head returns the end of a session's log: the sequence of its last event and
-// that of its last message in the stream, both 0 where there is none. Between yields the events behind the message
-// after, whose last event has the sequence seq, up to the message upTo; an error is the last thing yielded.
+// Logs reads the logs that the index is folded from. Head returns the end of a session's log: the sequences of its
+// last event and of its last message in the stream, both 0 if there is no log. Between yields the events after the
+// message after, whose last event has the sequence seq, up to the message upTo; an error is yielded last.
 type Logs interface {
 	Head(ctx context.Context, session string) (seq, stream uint64, err error)
 	Between(ctx context.Context, session string, seq, after, upTo uint64) iter.Seq2[schemas.Event, error]
 }
 
-// Options are what an [Index] works with. Logs and Setup are required.
+// Options configures an [Index]. Logs and Setup are required.
 type Options struct {
 	Logs Logs
-	// Setup makes the bucket where there is none.
+	// Setup creates the bucket if it does not exist.
 	Setup func(ctx context.Context) error
-	// Damaged is what errors of Logs about a log that is not what its writers wrote wrap.
+	// Damaged is wrapped by errors of Logs about logs that are not what their writers wrote.
 	Damaged error
-	// Interval is at most how often the entry of a session is written while it runs; 0: 1 s.
+	// Interval is the minimum time between two writes of a running session's entry; 0 means 1 s.
 	Interval time.Duration
-	// Check is how often what was stored is compared with the index; 0: 10 s.
+	// Check is how often the index is compared with the stored logs; 0 means 10 s.
 	Check time.Duration
-	// Grace is how long a writer gets for its entry before another runner writes it; 0: 3 s.
+	// Grace is how long a runner has to write its entry before another runner does; 0 means 3 s.
 	Grace time.Duration
-	// Audit is how often entries without a log are searched and deleted; 0: 10 min.
+	// Audit is how often entries without a log, and foreign messages on subjects of logs, are deleted; 0 means 10
+	// min.
 	Audit time.Duration
-	// Logger records what is wrong; nil discards.
+	// Stray is the minimum age of a foreign message on the subject of a log before it is deleted; 0 means 1 min.
+	Stray time.Duration
+	// Logger records problems; nil discards.
 	Logger *slog.Logger
 }
 
@@ -51,7 +54,7 @@ func (o Options) withDefaults() Options {
 		d  time.Duration
 	}{
 		{&o.Interval, time.Second}, {&o.Check, 10 * time.Second}, {&o.Grace, 3 * time.Second},
-		{&o.Audit, 10 * time.Minute},
+		{&o.Audit, 10 * time.Minute}, {&o.Stray, time.Minute},
 	} {
 		if *d.to <= 0 {
 			*d.to = d.d
@@ -61,38 +64,38 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Index is the list of all sessions. All methods may be called concurrently. [Open] makes one.
+// Index is the list of all sessions. Its methods are safe for concurrent use. [Open] creates one.
 type Index struct {
 	js       jetstream.JetStream
 	subjects schemas.Subjects
 	o        Options
-	ready    chan struct{} // closed when the bucket has been read for the first time
+	ready    chan struct{} // closed when the bucket has been read once
 
-	slots   chan struct{}   // of the goroutines that read logs or write entries
-	writing context.Context // of writes; it outlives following
+	slots   chan struct{}   // limit goroutines that read logs or write entries
+	writing context.Context // context of writes; it outlives following
 	end     context.CancelFunc
-	stop    context.CancelFunc // of following
+	stop    context.CancelFunc // ends following
 	work    sync.WaitGroup     // goroutines
 
 	mu         sync.Mutex
 	list       *list
-	children   map[string]map[string]bool // of a session, by its id
+	children   map[string]map[string]bool // ids of a session's branches, by its id
 	tracks     map[string]*Track
-	revision   uint64            // of the bucket, as far as it has been followed
-	gone       map[string]uint64 // revision of the marker of an entry that was deleted
-	covered    map[string]uint64 // revision of what lies over an entry and is none
-	fences     map[string]uint64 // revision of a key whose change the watch has not brought yet
-	checkpoint uint64            // every message of the log up to here is in the index
+	revision   uint64            // of the bucket, up to which it has been followed
+	gone       map[string]uint64 // revisions at which entries were deleted
+	covered    map[string]uint64 // revisions of invalid values stored over entries
+	fences     map[string]uint64 // revisions of keys whose change was written and not received yet
+	checkpoint uint64            // every message of the log up to here is indexed
 	complete   bool
 	moved      chan struct{} // closed when revision grows
 	stopped    bool
 }
 
-// closeWait is how long [Index.Close] waits for the entries that are being written.
+// closeWait limits how long [Index.Close] waits for entries that are being written.
 const closeWait = 5 * time.Second
 
-// Open returns an index on a connection, which stays the caller's and has to outlive it. It follows the bucket, and
-// compares it with the log, until [Index.Close].
+// Open returns an index that follows the bucket and compares it with the logs until [Index.Close]. The caller keeps
+// ownership of the connection, which must outlive the index.
 func Open(c *bus.Conn, o Options) *Index {
 	const slots = 8
 	ix := &Index{
@@ -108,19 +111,19 @@ func Open(c *bus.Conn, o Options) *Index {
 	return ix
 }
 
-// run follows the bucket and compares it with the log until ctx ends.
+// run follows the bucket and compares it with the logs until ctx ends.
 func (ix *Index) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := ix.follow(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		ix.o.Logger.Warn("the index of sessions is read again", "err", err)
+		ix.o.Logger.Warn("following the index of sessions failed, reading it again", "err", err)
 		natsio.Wait(ctx, rejoinWait)
 	}
 }
 
-// Close ends the index. What tracks still have to write is written first, for five seconds at most.
+// Close stops the index. It first writes what tracks have not written yet, for five seconds at most.
 func (ix *Index) Close() {
 	ix.stop()
 	for _, t := range ix.stopTracks() {
@@ -138,7 +141,7 @@ func (ix *Index) stopTracks() []*Track {
 	return slices.Collect(maps.Values(ix.tracks))
 }
 
-// Get returns the entry of a session, nil if there is none. It may be behind the session's log by a moment: see
+// Get returns the entry of a session, nil if there is none. It may lag behind the session's log by a moment; see
 // [Index.Fresh].
 func (ix *Index) Get(session string) *Entry {
 	ix.mu.Lock()
@@ -146,22 +149,22 @@ func (ix *Index) Get(session string) *Entry {
 	return ix.list.get(session)
 }
 
-// View is the index at a revision. Entries are in order, the latest activity first. Partial says that sessions may be
-// missing, because the index is being read or built.
+// View is the index at one revision. Entries are ordered by latest activity, newest first. Partial reports that
+// sessions may be missing because the index is still being read or built.
 type View struct {
 	Entries  []*Entry
 	Revision uint64
 	Partial  bool
 }
 
-// View returns the index as it is. The entries are shared and must not be changed.
+// View returns the current view. The entries are shared and must not be modified.
 func (ix *Index) View() View {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	return View{Entries: ix.list.sorted(), Revision: ix.revision, Partial: !ix.complete}
 }
 
-// Children returns the sessions that were branched from a session, in no order.
+// Children returns the sessions that were branched from a session, in no particular order.
 func (ix *Index) Children(session string) []*Entry {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -172,7 +175,7 @@ func (ix *Index) Children(session string) []*Entry {
 	return children
 }
 
-// Wait returns once the index is at least at a revision of the bucket, which another runner may have seen before, or
+// Wait returns when the index has reached a revision of the bucket, which another runner may have reached earlier, or
 // with the error of ctx.
 func (ix *Index) Wait(ctx context.Context, revision uint64) error {
 	for {
@@ -190,10 +193,10 @@ func (ix *Index) Wait(ctx context.Context, revision uint64) error {
 	}
 }
 
-// Ready is closed when the bucket has been read once.
+// Ready returns a channel that is closed when the bucket has been read once.
 func (ix *Index) Ready() <-chan struct{} { return ix.ready }
 
-// slot waits for its turn to read a log or write an entry. release is nil where ctx ended first.
+// slot reserves a slot for reading a log or writing an entry. release is nil if ctx ended first.
 func (ix *Index) slot(ctx context.Context) (release func()) {
 	select {
 	case ix.slots <- struct{}{}:

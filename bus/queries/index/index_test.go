@@ -17,14 +17,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// never has the comparison with the log wait until long after the test.
+// never delays comparisons after the first one until long after the test.
 func never(o index.Options) index.Options {
 	o.Check, o.Audit = time.Hour, time.Hour
 	return o
 }
 
-// What a runner does to a session all runners have in their lists, written by the one that drives it.
-func TestWritersTellAllRunners(t *testing.T) {
+// The runner that drives a session writes its entry, and all runners receive it.
+func TestAllRunnersReceiveEntries(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	one, two := r.open(never(r.quick())), r.open(never(r.quick()))
@@ -46,8 +46,8 @@ func TestWritersTellAllRunners(t *testing.T) {
 	}
 }
 
-// A busy session costs the bucket a write in each interval, not one for each event.
-func TestWritesAreJoined(t *testing.T) {
+// A busy session is written once per interval, not once per event.
+func TestWritesAreCombined(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	o := never(r.quick())
@@ -66,7 +66,7 @@ func TestWritesAreJoined(t *testing.T) {
 	}
 	first := reaches(t, ix, "s1", 1).Summary.Seq
 	s.say(turn(1, "x")...)
-	ix.Close() // writes what is left
+	ix.Close() // writes the remaining changes
 	if err := r.conn.NATS().Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -82,35 +82,36 @@ func TestWritesAreJoined(t *testing.T) {
 	}
 }
 
-// held are logs whose Head waits: a write of a new entry asks it once it has stored the entry.
-type held struct {
+// blockedLogs are logs whose Head blocks until release is closed. A write of a new entry calls Head after it has stored
+// the entry.
+type blockedLogs struct {
 	index.Logs
-	ask     func() // closes asked
-	asked   chan struct{}
+	call    func() // closes called
+	called  chan struct{}
 	release chan struct{}
 }
 
-func (l held) Head(ctx context.Context, session string) (seq, stream uint64, err error) {
-	l.ask()
+func (l blockedLogs) Head(ctx context.Context, session string) (seq, stream uint64, err error) {
+	l.call()
 	<-l.release
 	return l.Logs.Head(ctx, session)
 }
 
-// What comes while a write is under way is written before Close returns.
-func TestCloseWritesWhatCameDuringAWrite(t *testing.T) {
+// Close writes the events that arrived during a write before it returns.
+func TestCloseWritesEventsThatArrivedDuringWrite(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	o := never(r.quick())
-	logs := held{Logs: o.Logs, asked: make(chan struct{}), release: make(chan struct{})}
-	logs.ask = sync.OnceFunc(func() { close(logs.asked) }) // a write that follows may ask again
+	logs := blockedLogs{Logs: o.Logs, called: make(chan struct{}), release: make(chan struct{})}
+	logs.call = sync.OnceFunc(func() { close(logs.called) }) // a later write may call Head again
 	o.Logs = logs
 	ix := r.open(o)
-	bustest.Eventually(t, "the first comparison is over", func() bool { return !ix.View().Partial })
+	bustest.Eventually(t, "the first comparison is completed", func() bool { return !ix.View().Partial })
 	s := r.session(ix, "s1")
 	s.say(turn(1, "x")...)
-	<-logs.asked
+	<-logs.called
 	s.say(turn(2, "y")...)
-	s.track.Close() // finds the write under way
+	s.track.Close() // during the write
 	close(logs.release)
 	ix.Close()
 	if got := reaches(t, r.open(never(r.quick())), "s1", 1).Summary.Seq; got != 16 {
@@ -118,8 +119,9 @@ func TestCloseWritesWhatCameDuringAWrite(t *testing.T) {
 	}
 }
 
-// What nobody wrote, because a runner died, is read from the log: a session that is new, and one that went on.
-func TestGapsAreRepaired(t *testing.T) {
+// Entries that were not written because a runner died are folded from the logs: that of a new session, and that of a
+// session with new events.
+func TestMissingEntriesAreRepaired(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ix := r.open(r.quick())
@@ -127,7 +129,7 @@ func TestGapsAreRepaired(t *testing.T) {
 	known.say(turn(1, "one")...)
 	reaches(t, ix, "known", 8)
 	known.track.Close()
-	known.track = nil // from here on as one whose runner dies before it writes
+	known.track = nil // as if its runner dies before it writes
 	known.say(turn(2, "two")...)
 	r.session(nil, "unseen").say(turn(1, "three")...)
 	for id, seq := range map[string]uint64{"known": 16, "unseen": 8} {
@@ -136,11 +138,11 @@ func TestGapsAreRepaired(t *testing.T) {
 			t.Errorf("%s: %+v", id, e.Summary)
 		}
 	}
-	reaches(t, r.open(never(r.quick())), "unseen", 8) // it is in the bucket
+	reaches(t, r.open(never(r.quick())), "unseen", 8) // the bucket contains it
 }
 
-// A track whose session has an entry that is behind reads what lacks, and goes on from there.
-func TestTrackOfAnUnknownPast(t *testing.T) {
+// If the entry of a session lags behind its log, the track reads the missing events from the log.
+func TestTrackWithOutdatedEntry(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.session(nil, "s1").say(turn(1, "one")...)
@@ -160,12 +162,12 @@ func TestTrackOfAnUnknownPast(t *testing.T) {
 	}
 }
 
-// Nothing is written that the log has not: an event that another writer won over is not folded, whoever believed it.
-func TestWhatIsNotStoredIsNotListed(t *testing.T) {
+// No entry is written with an event that the log does not contain, because another writer was first.
+func TestUnstoredEventsAreNotIndexed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ix := r.open(never(r.quick()))
-	bustest.Eventually(t, "the first comparison is over", func() bool { return !ix.View().Partial })
+	bustest.Eventually(t, "the first comparison is completed", func() bool { return !ix.View().Partial })
 	loser := r.session(ix, "s1")
 	loser.say(turn(1, "first")...)
 	reaches(t, ix, "s1", 8)
@@ -176,7 +178,7 @@ func TestWhatIsNotStoredIsNotListed(t *testing.T) {
 		t.Fatalf("two writers: %v", err)
 	}
 	loser.log.Close()
-	ix.Close() // what is to be written is written
+	ix.Close() // writes pending changes
 	kv, err := r.conn.JetStream().KeyValue(t.Context(), schemas.BucketSessions)
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +196,7 @@ func TestWhatIsNotStoredIsNotListed(t *testing.T) {
 	}
 }
 
-// An index whose bucket is deleted, under its feet or while nobody runs, is made again from the logs.
+// If the bucket is deleted, while an index follows it or while none does, it is rebuilt from the logs.
 func TestLostIndexIsRebuilt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -231,8 +233,8 @@ func TestLostIndexIsRebuilt(t *testing.T) {
 	}
 }
 
-// The entry of a session that was given up goes with its log, and its id may be used again.
-func TestSessionsThatAreGivenUp(t *testing.T) {
+// The entry of a session is deleted after its log was deleted, and the session's id can be reused.
+func TestDeletedSessionLosesItsEntry(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ix := r.open(r.quick())
@@ -256,14 +258,14 @@ func TestSessionsThatAreGivenUp(t *testing.T) {
 		t.Errorf("%+v", e.Summary)
 	}
 	purge()
-	r.session(ix, "s1").say(turn(1, "newest")[:4]...) // before anybody has noticed
+	r.session(ix, "s1").say(turn(1, "newest")[:4]...) // before the index has noticed the deletion
 	bustest.Eventually(t, "s1 is the newest", func() bool {
 		e := ix.Get("s1")
 		return e != nil && e.Summary.Title == "newest" && e.Summary.Seq == 4
 	})
 }
 
-// A log that cannot be read is listed as damaged, and hinders no other.
+// A session whose log cannot be read is listed as damaged. Other sessions are listed as usual.
 func TestDamagedLogsAreListed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -278,11 +280,11 @@ func TestDamagedLogsAreListed(t *testing.T) {
 	if e := ix.Get("s1"); e.Summary.Title != "good" || e.Summary.Error == "" {
 		t.Errorf("%+v", e.Summary)
 	}
-	bustest.Eventually(t, "the list is whole", func() bool { return !ix.View().Partial })
+	bustest.Eventually(t, "the list is complete", func() bool { return !ix.View().Partial })
 	if ix.Get("foreign") != nil {
 		t.Error("a session is listed that has no log")
 	}
-	// What is no part of the log does no harm: neither to what is read nor to who goes on.
+	// Foreign messages on the subject of a log affect neither its readers nor its next writer.
 	s := r.session(nil, "s2")
 	r.spoil("s2", nil)
 	s.say(turn(2, "more")...)
@@ -292,13 +294,13 @@ func TestDamagedLogsAreListed(t *testing.T) {
 	}
 }
 
-// Fresh has what the index lacks, and Outcome what became of a command, whoever drives the session.
+// Fresh and Outcome return the state of the log, for a session of this process and for that of another.
 func TestFreshAndOutcome(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ix := r.open(never(r.quick()))
 	if _, err := ix.Fresh(t.Context(), "s1"); !errors.Is(err, index.ErrNoSession) {
-		t.Errorf("a session that there is not: %v", err)
+		t.Errorf("unknown session: %v", err)
 	}
 	s := r.session(ix, "s1")
 	s.say(&schemas.CommandAccepted{CommandID: "p1", Kind: schemas.CommandPrompt, Queue: schemas.QueuePrompts,
@@ -310,7 +312,7 @@ func TestFreshAndOutcome(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	reader := r.open(never(r.quick()))
-	for name, ix := range map[string]*index.Index{"who drives it": ix, "who does not": reader} {
+	for name, ix := range map[string]*index.Index{"driver": ix, "reader": reader} {
 		for id, want := range map[string]schemas.EventType{"p1": schemas.EventCommandApplied,
 			"p2": schemas.EventCommandRejected} {
 			e, seq, found, err := ix.Outcome(t.Context(), "s1", id)
@@ -327,8 +329,8 @@ func TestFreshAndOutcome(t *testing.T) {
 	}
 }
 
-// The order is that of the latest activity, and a list that somebody has is not changed by what follows.
-func TestOrder(t *testing.T) {
+// Views are ordered by latest activity, and later changes do not modify a view.
+func TestViewOrder(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ix := r.open(never(r.quick()))
@@ -357,6 +359,6 @@ func TestOrder(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if err := ix.Wait(ctx, after.Revision+1000); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a revision that is not reached: %v", err)
+		t.Errorf("wait for a future revision: %v", err)
 	}
 }

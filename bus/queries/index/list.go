@@ -7,35 +7,35 @@ import (
 	"strings"
 )
 
-// Place is where a session stands in a list: those with the latest activity first, those of the same millisecond by
-// name. Milli is Unix milliseconds.
+// Place is the position of a session in a list: latest activity first; within the same millisecond by name. Milli is
+// Unix time in milliseconds.
 type Place struct {
 	Milli   int64
 	Session string
 }
 
-// Place is where the entry stands.
+// Place returns the entry's position.
 func (e *Entry) Place() Place { return Place{e.Summary.LastActivity.UnixMilli(), e.Summary.Session} }
 
-// Compare is negative where p stands before q.
+// Compare returns a negative number if p comes before q.
 func (p Place) Compare(q Place) int {
 	return cmp.Or(cmp.Compare(q.Milli, p.Milli), strings.Compare(p.Session, q.Session))
 }
 
-// list keeps entries in order. The slice that sorted returns is never changed: what was replaced since is merged into a
-// new one when somebody asks. It is not safe for concurrent use.
+// list keeps entries in order. A slice returned by sorted is never modified: later changes are merged into a new
+// slice on the next call. It is not safe for concurrent use.
 type list struct {
 	nodes   map[string]*node
-	ordered []*node // as they were when somebody asked last
+	ordered []*node // as of the last call of sorted
 	order   []*Entry
-	fresh   map[string]*node // new since then
-	stale   bool             // something has changed since then
+	fresh   map[string]*node // added since then
+	stale   bool             // changed since then
 }
 
-// node is an entry in the list.
+// node is an entry of the list.
 type node struct {
 	*Entry
-	gone bool // the list has another one of the session, or none
+	gone bool // replaced or removed
 }
 
 func newList() *list { return &list{nodes: make(map[string]*node), fresh: make(map[string]*node)} }

@@ -6,11 +6,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// maxRecent is of how many events about commands a track knows. A sender that wants to know what became of its command
-// asks at once; what is older is read from the log.
+// maxRecent limits the command events that a track remembers. A client that wants to know what happened to its
+// command asks soon; older events are read from the log.
 const maxRecent = 64
 
-// recent has the newest events that say what has become of commands, as a ring once it is full.
+// recent holds the newest events about commands in a ring.
 type recent struct {
 	events []schemas.Event
 	oldest int
@@ -39,8 +39,8 @@ func (r *recent) of(command string, upTo uint64) (schemas.Event, bool) {
 	return schemas.Event{}, false
 }
 
-// aboutCommand returns an event that says what has become of a command, and the command's id; ok is false for any other
-// event. What the command itself said is left out of a command_accepted: its sender knows it.
+// aboutCommand returns an event about a command, and the command's id; ok is false for other events. It removes the
+// command's own data from a command_accepted, as its sender knows it.
 func aboutCommand(e schemas.Event) (about schemas.Event, command string, ok bool) {
 	switch d := e.Data.(type) {
 	case *schemas.CommandAccepted:
@@ -62,9 +62,9 @@ func aboutCommand(e schemas.Event) (about schemas.Event, command string, ok bool
 	return e, command, true
 }
 
-// Outcome returns the newest stored event that says what has become of a command, without what the command itself said,
-// and the sequence that the session's log had. found is false where the log does not know the command. It reads the log
-// unless this process drives the session and the event is young.
+// Outcome returns the newest stored event about a command, without the command's own data, and the sequence of the
+// session's log. found is false if the log does not know the command. It reads the log unless this process drives the
+// session and the event is recent.
 func (ix *Index) Outcome(ctx context.Context, session, command string) (e schemas.Event, seq uint64, found bool,
 	err error) {
 	ix.mu.Lock()

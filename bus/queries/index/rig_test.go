@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { bustest.Main(m) }
 
-// rig is a server with streams and what reads and writes logs on it.
+// rig is a server with streams, a connection to it, and a store of logs.
 type rig struct {
 	t     testing.TB
 	conn  *bus.Conn
@@ -36,7 +36,7 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// quick are options with which everything is looked at often.
+// quick returns options with short intervals.
 func (r *rig) quick() index.Options {
 	return index.Options{
 		Logs: r.store, Damaged: eventstore.ErrDamaged, Interval: 50 * time.Millisecond, Check: 50 * time.Millisecond,
@@ -53,7 +53,7 @@ func (r *rig) open(o index.Options) *index.Index {
 	return ix
 }
 
-// session is one that a process drives, on its log; it is followed where track is not nil.
+// session is a session that a process drives. Its events are passed to track, unless that is nil.
 type session struct {
 	r     *rig
 	id    string
@@ -100,7 +100,7 @@ func (s *session) append(data ...schemas.EventData) {
 	}
 }
 
-// turn are the events of a run of one turn that says a text.
+// turn returns the events of a run of one turn with a text of the user.
 func turn(n int, text string) []schemas.EventData {
 	user, reply := fmt.Sprintf("u%d", n), fmt.Sprintf("a%d", n)
 	return []schemas.EventData{
@@ -116,7 +116,7 @@ func turn(n int, text string) []schemas.EventData {
 	}
 }
 
-// reaches waits until the index has a session at a sequence.
+// reaches waits until the entry of a session includes the event at a sequence, and returns the entry.
 func reaches(t testing.TB, ix *index.Index, id string, seq uint64) *index.Entry {
 	t.Helper()
 	bustest.Eventually(t, fmt.Sprintf("session %s is at seq %d", id, seq), func() bool {
@@ -128,7 +128,7 @@ func reaches(t testing.TB, ix *index.Index, id string, seq uint64) *index.Entry 
 
 func purgeOf(subject string) jetstream.StreamPurgeOpt { return jetstream.WithPurgeSubject(subject) }
 
-// spoil puts a message into a log's subject that no writer of a log has written.
+// spoil stores a message on the subject of a log that no writer of a log has written.
 func (r *rig) spoil(id string, header nats.Header) {
 	r.t.Helper()
 	m := &nats.Msg{Subject: "agent.evt." + id, Header: header, Data: []byte("no event")}

@@ -2,15 +2,15 @@ package index
 
 import "unicode"
 
-// How much an entry keeps of texts, in characters. The schema of a summary allows somewhat more.
+// Limits of the texts in an entry, in characters. The schema of a summary allows somewhat more.
 const (
 	maxTitle = 120
 	maxText  = 240
 	maxName  = 64
 )
 
-// cut returns the beginning of a text on one line, at most n characters: runs of white space and control characters
-// become one space, and "…" stands for what is left out. What is not UTF-8 becomes U+FFFD.
+// cut returns the beginning of a text on one line, at most n characters. Runs of white space and control characters
+// become one space; "…" marks an omission; invalid UTF-8 becomes U+FFFD.
 func cut(s string, n int) string {
 	out := make([]rune, 0, min(n, len(s)))
 	space := false

@@ -8,36 +8,36 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// When an entry is written after the event that changed it. What people wait for, the end of a run or an approval, is
-// written at once; the rest is joined. No entry is written again sooner than a quarter of [Options.Interval].
+// Delays between an event and the write of the entry. What people wait for, the end of a run or an approval, is written
+// at once; other changes are combined. An entry is written at most every quarter of [Options.Interval].
 const (
 	delay       = 200 * time.Millisecond
 	urgentDelay = 25 * time.Millisecond
-	unstored    = 20 * time.Millisecond // until an append in flight is looked at again
+	unstored    = 20 * time.Millisecond // until an append in flight is checked again
 )
 
-// Track folds the events of a session that this process drives, and has its entry written once they are stored. Its
-// methods may be called concurrently; none waits for anything.
+// Track folds the events of a session that this process drives, and writes its entry once they are stored. Its
+// methods are safe for concurrent use and do not block.
 type Track struct {
 	ix      *Index
 	session string
 	stored  func() (seq, stream uint64)
 
 	mu      sync.Mutex
-	entry   *Entry // nil until what the log had before is known
+	entry   *Entry // nil until the earlier part of the log is known
 	seq     uint64 // of the newest event
-	dirty   bool   // there is something to write
+	dirty   bool   // there are changes to write
 	urgent  bool
 	writing bool
 	closed  bool
 	timer   *time.Timer
 	due     time.Time
-	last    time.Time // written
+	last    time.Time // time of the last write
 	recent  recent
 }
 
-// Track begins to follow a session whose log was opened at the event seq. stored says where the log ends that is known
-// to be stored. A track that the session had before ends.
+// Track starts to follow a session whose log was opened at event seq. stored returns the end of the log that is known
+// to be stored. An earlier track of the session ends.
 func (ix *Index) Track(session string, seq uint64, stored func() (seq, stream uint64)) *Track {
 	t := &Track{ix: ix, session: session, stored: stored, seq: seq}
 	ix.mu.Lock()
@@ -55,7 +55,8 @@ func (ix *Index) Track(session string, seq uint64, stored func() (seq, stream ui
 	return t
 }
 
-// Appended folds the next event, which the log has taken. It does not keep it, but for what [Index.Outcome] gives.
+// Appended folds the next event, which the log has accepted. It retains the event only as far as [Index.Outcome]
+// needs it.
 func (t *Track) Appended(e schemas.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,8 +73,8 @@ func (t *Track) Appended(e schemas.Event) {
 	t.schedule()
 }
 
-// Close ends the track. It does not wait: what is stored and not written yet is written behind it. What is not stored
-// yet is found by the comparison of the index with the log.
+// Close ends the track without waiting: what is stored and not written yet is written in the background. What is not
+// stored yet is found when the index is compared with the log.
 func (t *Track) Close() {
 	t.ix.forget(t)
 	t.mu.Lock()
@@ -90,7 +91,7 @@ func (t *Track) Close() {
 	}
 }
 
-// schedule has the entry written when it is time. mu is held.
+// schedule schedules the next write. mu is held.
 func (t *Track) schedule() {
 	if !t.dirty || t.writing || t.closed {
 		return
@@ -121,7 +122,7 @@ func (t *Track) at(now, due time.Time) {
 	t.timer.Reset(due.Sub(now))
 }
 
-// fire is the timer.
+// fire is called by the timer.
 func (t *Track) fire() {
 	if t.ix.begin() {
 		defer t.ix.work.Done()
@@ -129,7 +130,7 @@ func (t *Track) fire() {
 	}
 }
 
-// flush writes the entry if what it is the fold of is stored. Otherwise it is retried soon.
+// flush writes the entry if the events that it is folded from are stored. Otherwise it retries soon.
 func (t *Track) flush(ctx context.Context) {
 	e, seq := t.begin()
 	if seq == 0 {
@@ -149,8 +150,8 @@ func (t *Track) flush(ctx context.Context) {
 	t.end(base, err)
 }
 
-// begin returns the entry to write, or the sequence up to which the log is to be read where the entry is not known; 0
-// where there is nothing to do now.
+// begin returns the entry to write, or the sequence up to which the log must be read if the entry is not known yet; 0
+// if there is nothing to do now.
 func (t *Track) begin() (e *Entry, seq uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,7 +174,7 @@ func (t *Track) begin() (e *Entry, seq uint64) {
 	return e, seq
 }
 
-// end takes in what became of a write. base, if not nil, is the entry as the log was.
+// end processes the result of a write. base, if not nil, is the entry as read from the log.
 func (t *Track) end(base *Entry, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,14 +190,14 @@ func (t *Track) end(base *Entry, err error) {
 			t.dirty = true
 		}
 	}
-	// Close has left to this write what came while it was under way, and waits for nothing else.
+	// If the track was closed during this write, the changes that arrived in the meantime are written now.
 	if t.closed && t.dirty && err == nil && (base == nil || base.Summary.Seq < t.seq) {
 		t.ix.work.Go(func() { t.flush(t.ix.writing) })
 	}
 	t.schedule()
 }
 
-// begin counts a write under way, unless the index has ended.
+// begin counts a write in progress, unless the index is closed.
 func (ix *Index) begin() bool {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()

@@ -16,14 +16,11 @@ import (
 
 const (
 	writeTimeout = 5 * time.Second
-	maxConflicts = 5 // of one write: two runners write the entry of a session while it goes from one to the other
+	maxConflicts = 5 // per write: two runners write the entry while a session moves between them
 )
 
-// codeConflictInFlight is how replicas refuse what another write of the subject is in flight for.
-const codeConflictInFlight jetstream.ErrorCode = 10164
-
-// write stores an entry, unless the bucket has one that is the fold of as much or more. It comes back to this index as
-// to all others, by the watch: so that the index is that of a revision, without gaps.
+// write stores an entry, unless the bucket has one folded from as many events or more. The index receives it like all
+// others, through the watch, so that it always represents one revision without gaps.
 func (ix *Index) write(ctx context.Context, e *Entry) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -42,11 +39,12 @@ func (ix *Index) write(ctx context.Context, e *Entry) error {
 			}
 			return nil
 		}
-		if !conflict(err) {
+		if !natsio.Outdated(err) {
 			break
 		}
-		var stored *Entry
-		if stored, err = ix.refresh(ctx, session); err != nil {
+		stored, failed := ix.refresh(ctx, session)
+		if failed != nil {
+			err = failed
 			break
 		}
 		if stored != nil && stored.Stream >= e.Stream {
@@ -57,24 +55,24 @@ func (ix *Index) write(ctx context.Context, e *Entry) error {
 	return fmt.Errorf("index: write the entry of session %s at seq %d: %w", session, e.Summary.Seq, err)
 }
 
-// undo deletes an entry that was made at a revision, if the session has been deleted since it was folded.
+// undo deletes an entry that was written at a revision, if its session has been deleted since it was folded.
 func (ix *Index) undo(ctx context.Context, e *Entry, revision uint64) error {
 	session := e.Summary.Session
 	_, stream, err := ix.o.Logs.Head(ctx, session)
 	if err != nil || stream >= e.Stream {
-		return nil // or it is not known: the audit will see
+		return nil // exists, or unknown: the audit will find out
 	}
 	kv, err := ix.js.KeyValue(ctx, schemas.BucketSessions)
 	if err == nil {
 		err = kv.Delete(ctx, keyPrefix+session, jetstream.LastRevision(revision))
 	}
-	if err != nil && !conflict(err) {
+	if err != nil && !natsio.Outdated(err) {
 		return fmt.Errorf("index: delete the entry of session %s, which has no log: %w", session, err)
 	}
 	return nil
 }
 
-// publish stores a value in the bucket if its key is still at a revision, and returns the new one.
+// publish stores a value in the bucket if its key is still at a revision, and returns the new revision.
 func (ix *Index) publish(ctx context.Context, key string, value []byte, at uint64) (uint64, error) {
 	subject := natsio.KeySubject(ix.js, schemas.BucketSessions, key)
 	ack, err := ix.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: value},
@@ -85,11 +83,7 @@ func (ix *Index) publish(ctx context.Context, key string, value []byte, at uint6
 	return ack.Sequence, nil
 }
 
-func conflict(err error) bool {
-	return natsio.HasCode(err, jetstream.JSErrCodeStreamWrongLastSequence, codeConflictInFlight)
-}
-
-// known is the revision that a session's key has, as far as is known here.
+// known returns the known revision of a session's key.
 func (ix *Index) known(session string) uint64 {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -105,7 +99,7 @@ func (ix *Index) known(session string) uint64 {
 	return ix.gone[session]
 }
 
-// fence says which revision a session's key has, before the watch does.
+// fence records the revision of a session's key before the watch receives it.
 func (ix *Index) fence(session string, revision uint64) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -114,7 +108,7 @@ func (ix *Index) fence(session string, revision uint64) {
 	}
 }
 
-// refresh looks at what the bucket has of a session, which it returns; nil where that is nothing, or cannot be read.
+// refresh reads a session's entry from the bucket; nil if there is none, or if it cannot be decoded.
 func (ix *Index) refresh(ctx context.Context, session string) (*Entry, error) {
 	stream, err := ix.js.Stream(ctx, "KV_"+schemas.BucketSessions)
 	if err != nil {
@@ -130,14 +124,14 @@ func (ix *Index) refresh(ctx context.Context, session string) (*Entry, error) {
 	}
 	ix.fence(session, msg.Sequence)
 	e, err := decodeEntry(session, msg.Data)
-	if err != nil { // such as the marker of one that was deleted
+	if err != nil { // for instance a deletion marker
 		return nil, nil
 	}
 	return e, nil
 }
 
-// writeCheckpoint says that every message of the log up to a sequence of its stream is in the index, and returns once
-// this index has it all.
+// writeCheckpoint records that every message of the log up to a stream sequence is indexed, and returns once this
+// index has received that.
 func (ix *Index) writeCheckpoint(ctx context.Context, at uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

@@ -167,7 +167,7 @@ func read(from io.Reader, stored func(header map[string][]string, body []byte) e
 	bad := func(format string, args ...any) (Summary, error) {
 		return s, fmt.Errorf("%w: "+format, append([]any{ErrBad}, args...)...)
 	}
-	there := map[string]bool{}
+	named := map[string]bool{} // by the reference of a payload: whether a message names it
 	for d, n := json.NewDecoder(from), 1; ; n++ {
 		var l line
 		if err := d.Decode(&l); err != nil {
@@ -185,7 +185,12 @@ func read(from io.Reader, stored func(header map[string][]string, body []byte) e
 			if !eventstore.IsPayload(l.Payload.Ref, l.Payload.Data) {
 				return bad("line %d: the payload is not the one of its name", n)
 			}
-			there[l.Payload.Ref] = true
+			if eventstore.NamesSession(l.Payload.Ref) && !eventstore.OwnPayload(s.Session, l.Payload.Ref) {
+				return bad("line %d: the payload %.200s belongs to another session", n, l.Payload.Ref)
+			}
+			if !named[l.Payload.Ref] {
+				named[l.Payload.Ref] = false
+			}
 			s.Payloads++
 			if kept != nil {
 				err = kept(l.Payload.Ref, l.Payload.Data)
@@ -195,9 +200,10 @@ func read(from io.Reader, stored func(header map[string][]string, body []byte) e
 				return bad("line %d: a log's message has no header %q", n, name)
 			}
 			if fault := s.follow(l.Message.Header, l.Message.body(), func(ref string) error {
-				if !there[ref] {
+				if _, there := named[ref]; !there {
 					return fmt.Errorf("the payload %s is missing", ref)
 				}
+				named[ref] = true
 				return nil
 			}); fault != nil {
 				return bad("line %d: %w", n, fault)
@@ -206,6 +212,11 @@ func read(from io.Reader, stored func(header map[string][]string, body []byte) e
 				err = stored(l.Message.Header, l.Message.body())
 			}
 		case l.End != nil:
+			for ref, used := range named {
+				if !used { // no deletion would find it
+					return bad("no message names the payload %.200s", ref)
+				}
+			}
 			if *l.End != s {
 				return bad("it says that it holds %+v, and holds %+v", *l.End, s)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/natsio"
+	"github.com/loopbus/loopbus/bus/retention"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -20,7 +21,8 @@ import (
 var ErrExists = errors.New("session exists")
 
 // Restore brings back the session of an archive, under its id. The whole archive is checked before anything is changed.
-// One that was restored in part, by a process that died, is continued. A runner takes the session for one at rest.
+// One that was restored in part, by a process that died, is continued. An interrupted deletion of the session is
+// completed first. A runner takes the session for one at rest.
 func Restore(ctx context.Context, c *bus.Conn, store *eventstore.Store, from io.ReadSeeker) (Summary, error) {
 	s, err := read(from, nil, nil)
 	if err == nil {
@@ -28,6 +30,10 @@ func Restore(ctx context.Context, c *bus.Conn, store *eventstore.Store, from io.
 	}
 	if err != nil {
 		return s, fmt.Errorf("restore: %w", err)
+	}
+	// A deletion that was interrupted would delete what is restored.
+	if err := retention.NewDeleter(c, retention.Options{Store: store}).Resume(ctx, s.Session); err != nil {
+		return s, fmt.Errorf("restore session %s: %w", s.Session, err)
 	}
 	r := &restoring{conn: c, subject: c.Subjects().Event(s.Session)}
 	for m, err := range store.Messages(ctx, s.Session) {

@@ -18,18 +18,19 @@ func (p *Program) completion(model *kong.Application, args []string, out io.Writ
 	case "bash":
 		script = p.bash(model)
 	case "zsh":
-		// zsh runs completion scripts of bash.
+		// zsh can run the completion scripts of bash.
 		script = "autoload -Uz compinit bashcompinit && compinit -i && bashcompinit\n" + p.bash(model)
 	case "fish":
 		script = p.fish(model)
 	default:
-		return fmt.Errorf("no completion for the shell %q, there are %s%s", args[0], strings.Join(shells, ", "),
+		return fmt.Errorf("no completion for the shell %q; there are %s%s", args[0], strings.Join(shells, ", "),
 			Suggest(args[0], shells))
 	}
 	_, err := io.WriteString(out, script)
 	return err
 }
 
+// shown returns the commands that are not hidden.
 func (p *Program) shown(model *kong.Application) (nodes []*kong.Node) {
 	for _, n := range model.Children {
 		if !n.Hidden {

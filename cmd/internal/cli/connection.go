@@ -19,29 +19,29 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// DefaultURL is where commands connect for which no server is named.
+// DefaultURL is the server of commands for which none is named.
 const DefaultURL = "nats://127.0.0.1:4222"
 
-// Connection has the settings by which a process reaches NATS, as the nats command names them.
+// Connection has the settings of a connection to NATS, named as those of the nats command.
 type Connection struct {
 	NATS        string `name:"nats" placeholder:"URL" brief:"" variable:"NATS_URL" help:"Connect to these servers."`
-	Context     string `placeholder:"NAME" brief:"" help:"Connect as a context of the nats command line says."`
+	Context     string `placeholder:"NAME" brief:"" help:"Use this context of the nats command."`
 	Creds       string `placeholder:"FILE" brief:"" help:"Authenticate with a credentials file."`
 	NKey        string `name:"nkey" placeholder:"FILE" help:"Authenticate with the nkey seed in a file."`
 	User        string `help:"Authenticate as this user."`
-	Password    string `secret:"" help:"Authenticate with this password; rather give LOOPBUS_PASSWORD."`
-	Token       string `secret:"" help:"Authenticate with this token; rather give LOOPBUS_TOKEN."`
-	TLSCA       string `name:"tls-ca" placeholder:"FILE" help:"Trust the authority in a PEM file."`
-	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Show the server the certificate in a PEM file."`
+	Password    string `secret:"" help:"Authenticate with this password; prefer LOOPBUS_PASSWORD."`
+	Token       string `secret:"" help:"Authenticate with this token; prefer LOOPBUS_TOKEN."`
+	TLSCA       string `name:"tls-ca" placeholder:"FILE" help:"Trust the certificate authorities in a PEM file."`
+	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Present the certificate in a PEM file."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Use the key in a PEM file for --tls-cert."`
 	Prefix      string `default:"agent" help:"Begin every subject with this token."`
 	InboxPrefix string `placeholder:"SUBJECT" help:"Receive replies below this subject (default _INBOX)."`
 
-	inContext dial.Settings // what the context says
-	url       string        // what it has of servers
+	inContext dial.Settings // settings of the context
+	url       string        // servers of the context
 }
 
-// Check reads the context and looks whether files are there and settings go together.
+// Check reads the context, and checks that files exist and that settings are compatible.
 func (o *Connection) Check(c *Call) (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if _, err := schemas.NewSubjects(o.Prefix); err != nil {
@@ -66,13 +66,13 @@ func (o *Connection) Check(c *Call) (errs []error) {
 		}
 	}
 	if len(kinds) > 1 {
-		bad("%s: only one kind of credentials", strings.Join(kinds, ", "))
+		bad("%s: give only one kind of credentials", strings.Join(kinds, ", "))
 	}
 	if o.Password != "" && o.User == "" {
 		bad("--password: needs --user")
 	}
 	if (o.TLSCert == "") != (o.TLSKey == "") {
-		bad("--tls-cert and --tls-key go together")
+		bad("--tls-cert, --tls-key: both are needed")
 	}
 	if o.Context != "" {
 		var err error
@@ -89,34 +89,34 @@ func (o *Connection) Check(c *Call) (errs []error) {
 // Given reports whether the settings name a server.
 func (o *Connection) Given() bool { return o.NATS != "" || o.Context != "" }
 
-// URL is where to connect: --nats, or the context's servers, or the default.
+// URL returns where to connect: the servers of --nats, of the context, or the default.
 func (o *Connection) URL() string { return cmp.Or(o.NATS, o.url, DefaultURL) }
 
-// Settings is what the settings come to, those of the context included.
+// Settings returns the settings of the connection, including those of the context.
 func (o *Connection) Settings() dial.Settings {
 	own := dial.Settings{
 		InboxPrefix: o.InboxPrefix, CredsFile: o.Creds, NKeySeedFile: o.NKey, User: o.User, Password: o.Password,
 		Token: o.Token, CAFile: o.TLSCA, CertFile: o.TLSCert, KeyFile: o.TLSKey,
 	}
-	if o.Context == "" { // replay's --store sets one aside
+	if o.Context == "" { // also if replay's --store overrides the context
 		return own
 	}
 	return own.Or(o.inContext)
 }
 
-// Files are those with secrets that the settings name, the context's own among them. "" is none.
+// Files returns the files with secrets that the settings name, including those of the context; an entry may be "".
 func (o *Connection) Files() []string {
 	c := o.Settings()
 	files := []string{c.CredsFile, c.NKeySeedFile, c.KeyFile}
 	if o.Context != "" {
-		if file, err := dial.ContextFile(o.Context); err == nil { // else it could not be read
+		if file, err := dial.ContextFile(o.Context); err == nil { // if not, there is no file to protect
 			files = append(files, file)
 		}
 	}
 	return files
 }
 
-// Client connects as a client and nothing else. The caller has to close it.
+// Client connects as a client. The caller must close it.
 func (o *Connection) Client(ctx context.Context, name string, log *slog.Logger) (*client.Client, error) {
 	if err := reach(ctx, o.URL()); err != nil {
 		return nil, err
@@ -124,14 +124,14 @@ func (o *Connection) Client(ctx context.Context, name string, log *slog.Logger) 
 	return client.Connect(o.URL(), client.Options{Name: name, Prefix: o.Prefix, Dial: o.Settings(), Logger: log})
 }
 
-// Upstream is the server that WebSockets are bridged to. Credentials are no part of it.
+// Upstream returns the server that WebSockets are bridged to, without credentials.
 func (o *Connection) Upstream() natsws.Upstream {
 	c := o.Settings()
 	return natsws.Upstream{URL: o.URL(), CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile}
 }
 
-// Bus connects as a runner or worker does, trying until ctx ends if a server that is there does not answer yet. The
-// caller has to close the connection.
+// Bus connects as a runner or worker. If a server accepts connections but does not answer yet, Bus retries until ctx
+// ends. The caller must close the connection.
 func (o *Connection) Bus(ctx context.Context, name string, log *slog.Logger) (*bus.Conn, error) {
 	if err := reach(ctx, o.URL()); err != nil {
 		return nil, err
@@ -139,11 +139,11 @@ func (o *Connection) Bus(ctx context.Context, name string, log *slog.Logger) (*b
 	return bus.Connect(ctx, bus.ConnOptions{URL: o.URL(), Name: name, Prefix: o.Prefix, Dial: o.Settings(), Logger: log})
 }
 
-// reachTimeout is how long one server may take to accept a connection.
+// reachTimeout limits how long one server may take to accept a connection.
 const reachTimeout = 3 * time.Second
 
-// reach says at once, with the system's reason, that no server of a list can be reached: a wrong address is not worth
-// waiting for.
+// reach returns an error at once, with the system's reason, if no server of the list accepts connections: retrying a
+// wrong address would only delay the error.
 func reach(ctx context.Context, servers string) error {
 	var errs []error
 	for _, server := range dial.Servers(servers) {
@@ -159,10 +159,13 @@ func reach(ctx context.Context, servers string) error {
 		}
 		errs = append(errs, fmt.Errorf("no NATS server at %s: %w", address, err))
 	}
+	if len(errs) > 0 {
+		errs = append(errs, errors.New(`start a server with "runner serve", or name one with --nats URL`))
+	}
 	return errors.Join(errs...)
 }
 
-// hostPort is where a URL of NATS points to, without the credentials that it may have.
+// hostPort returns the host and port of a NATS URL, without its credentials.
 func hostPort(server string) (string, error) {
 	if !strings.Contains(server, "://") {
 		server = "nats://" + server

@@ -12,14 +12,15 @@ import (
 	"github.com/loopbus/loopbus/bus"
 )
 
-// connectTimeout is how long a server that is there may take to answer a connection attempt.
+// connectTimeout limits how long a server that accepts connections may take to answer.
 const connectTimeout = 5 * time.Second
 
-// errDenied is the cause of a context that [Connection.Look] ends.
+// errDenied is the cause of a context that [Connection.Look] cancels.
 var errDenied = errors.New("a permission is missing")
 
-// Look connects as [Connection.Bus] does, and has use work with the connection. A subject that the server denies ends
-// the context of use, and is the error: the server does not answer such requests, which would time out, or be repeated.
+// Look connects like [Connection.Bus] and calls use with the connection. If the server denies a subject, Look cancels
+// the context of use and returns the violation: the server does not answer such requests, which would otherwise time
+// out or be retried.
 func (o *Connection) Look(ctx context.Context, name string, log *slog.Logger,
 	use func(context.Context, *bus.Conn) error,
 ) error {

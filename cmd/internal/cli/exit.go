@@ -9,28 +9,28 @@ import (
 // Exit statuses.
 const (
 	StatusOK          = 0
-	StatusBad         = 1   // what was asked for did not come about
-	StatusUsage       = 2   // the command line is wrong, and nothing was started
+	StatusBad         = 1   // the command failed
+	StatusUsage       = 2   // usage error; nothing was started
 	StatusUnanswered  = 3   // a run waits for an approval that nobody here can give
-	StatusInterrupted = 130 // ended by an interrupt, as shells say it
+	StatusInterrupted = 130 // ended by an interrupt, as shells report it
 )
 
-// UsageError says that the command line is wrong. It may have several lines, one for each mistake.
+// UsageError reports mistakes in the command line, one per line.
 type UsageError struct{ Err error }
 
-// Error has the mistakes.
+// Error returns the mistakes.
 func (e UsageError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the mistakes.
 func (e UsageError) Unwrap() error { return e.Err }
 
-// StatusError ends the program with a status. Err is printed; without one, all has been said.
+// StatusError ends the program with a status. Err is printed; nil prints nothing.
 type StatusError struct {
 	Status int
 	Err    error
 }
 
-// Error is that of Err.
+// Error returns the text of Err.
 func (e StatusError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit status %d", e.Status)
@@ -41,7 +41,7 @@ func (e StatusError) Error() string {
 // Unwrap returns Err.
 func (e StatusError) Unwrap() error { return e.Err }
 
-// Exit prints what ended a program to stderr and returns the status that the program ends with.
+// Exit prints the error that ended a program to stderr, and returns the program's exit status.
 func Exit(program string, err error, stderr io.Writer) int {
 	var status StatusError
 	var usage UsageError
@@ -56,6 +56,7 @@ func Exit(program string, err error, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "%s: %s\n", program, Visible(err.Error()))
 	if errors.As(err, &usage) {
+
 		return StatusUsage
 	}
 	return StatusBad

@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/tools/flatyaml"
 )
 
-// reader reads the YAML file of a program: settings by name, or in the sections that the help has.
+// reader reads the YAML file of a program: settings by name, at the top level or in the sections of the help.
 type reader struct {
 	path  string
 	model *kong.Application
@@ -19,8 +19,8 @@ type reader struct {
 	errs  []error
 }
 
-// readFile reads the YAML file. A setting that no command of the program has is a mistake; one that is only for other
-// commands is not, so that a file can be all commands'. Without a file, or when it cannot be read, there is no map.
+// readFile reads the YAML file. A setting that no command of the program has is a mistake; settings of other commands
+// are not, so that all commands can share a file. The map is nil without a file, or if it cannot be read.
 func readFile(path string, model *kong.Application) (map[string]string, error) {
 	if path == "" {
 		return nil, nil
@@ -54,7 +54,7 @@ func readFile(path string, model *kong.Application) (map[string]string, error) {
 
 func (r *reader) mistake(err error) { r.errs = append(r.errs, err) }
 
-// setting takes a setting that stands at a place in the file, in a section or in none.
+// setting records a setting. place is its path in the file, section its section or "".
 func (r *reader) setting(name, place, section string, v any) {
 	flags := r.flags(name)
 	if len(flags) == 0 || name == "config" {
@@ -62,7 +62,7 @@ func (r *reader) setting(name, place, section string, v any) {
 		return
 	}
 	if of := group(flags[0]); section != "" && of != section {
-		r.mistake(fmt.Errorf("%s: setting %q is of the section %s", r.path, place, of))
+		r.mistake(fmt.Errorf("%s: setting %q belongs to the section %s", r.path, place, of))
 		return
 	}
 	if _, twice := r.out[name]; twice {
@@ -81,13 +81,13 @@ func (r *reader) setting(name, place, section string, v any) {
 		}
 		r.out[name] = strings.Join(items, separator)
 	case map[string]any, nil:
-		r.mistake(fmt.Errorf("%s: %s: not a plain value", r.path, place))
+		r.mistake(fmt.Errorf("%s: %s: not a value or a list of values", r.path, place))
 	default:
 		r.out[name] = fmt.Sprint(v)
 	}
 }
 
-// flags are all that have a name, in any command.
+// flags returns the flags with a name, of any command.
 func (r *reader) flags(name string) (flags []*kong.Flag) {
 	for _, n := range r.model.Children {
 		if f := flagOf(n, name); f != nil {
@@ -110,7 +110,7 @@ func (r *reader) sections() (all []string) {
 	return all
 }
 
-// group is the section of a flag, "" for none.
+// group returns the section of a flag, "" if it has none.
 func group(f *kong.Flag) string {
 	if f.Group == nil {
 		return ""
@@ -118,7 +118,7 @@ func group(f *kong.Flag) string {
 	return f.Group.Key
 }
 
-// settingsOf are the names of all settings of a program, sorted.
+// settingsOf returns the names of all settings of a program, sorted.
 func settingsOf(model *kong.Application) (names []string) {
 	for _, n := range model.Children {
 		for _, f := range n.Flags {

@@ -10,7 +10,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// builtIn does what every program does by itself: help, the version, completion scripts. done says that it was one.
+// builtIn executes what every program can do: help, version, completion scripts. done reports whether that was
+// requested.
 func (p *Program) builtIn(model *kong.Application, l line, io_ *IO) (done bool, err error) {
 	words, all := l.words, l.has("all")
 	first := ""
@@ -27,14 +28,14 @@ func (p *Program) builtIn(model *kong.Application, l line, io_ *IO) (done bool, 
 		return true, p.help(model, joined(model, words[1:]), all, io_.Stdout)
 	case l.has("help", "h"):
 		if len(words) > 1 {
-			words = words[:1] // the rest are its arguments
+			words = words[:1] // the others are arguments of the command
 		}
 		return true, p.help(model, words, all, io_.Stdout)
 	}
 	return false, nil
 }
 
-// revision is what the binary was built from, where the build knows.
+// revision returns the Go version and the revision of the build, if known.
 func revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -49,14 +50,16 @@ func revision() string {
 	return text + ")"
 }
 
-// help prints the overview, or a command's help; all has all flags in it.
+// help prints the overview, the help of a command, or the commands of a group. all includes all flags.
 func (p *Program) help(model *kong.Application, words []string, all bool, out io.Writer) error {
 	text := ""
 	switch {
 	case len(words) == 0:
 		text = p.overview(model, all)
+	case command(model, words[0]) == nil && len(words) == 1 && p.commands(model, words[0]+" ") != "":
+		text = p.commands(model, words[0]+" ")
 	case command(model, words[0]) == nil:
-		return p.noCommand(model, words[0])
+		return p.noCommand(model, words[0], words[1:])
 	default:
 		text = p.commandHelp(command(model, words[0]), all)
 	}
@@ -66,37 +69,42 @@ func (p *Program) help(model *kong.Application, words []string, all bool, out io
 
 func (p *Program) overview(model *kong.Application, all bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\nUsage: %s COMMAND [FLAGS]\n\n%s", p.About, p.Name, p.commands(model))
+	fmt.Fprintf(&b, "%s\n\nUsage: %s COMMAND [FLAGS]\n\n%s", p.About, p.Name, p.commands(model, ""))
 	if p.Default != "" {
 		if node := command(model, p.Default); node != nil {
-			fmt.Fprintf(&b, "\nWithout a command:\n%s", flagsHelp(node, all))
+			fmt.Fprintf(&b, "\nFlags without a command:\n%s", flagsHelp(node, all))
 		}
 	}
 	if p.Notes != "" {
 		fmt.Fprintf(&b, "\n%s\n", p.Notes)
 	}
-	more := fmt.Sprintf("%s help COMMAND has a command's flags", p.Name)
+	more := fmt.Sprintf("%q shows the flags of a command", p.Name+" help COMMAND")
 	if p.Default != "" && !all {
-		more += fmt.Sprintf(", %s help --all all of them", p.Name)
+		more += fmt.Sprintf(", %q shows all flags", p.Name+" help --all")
 	}
-	fmt.Fprintf(&b, "\n%s.\nEach flag is also %s<NAME> in the environment, and a setting of the YAML file of --config.\n",
+	fmt.Fprintf(&b, "\n%s.\nEvery flag can also be set as %s<NAME> in the environment, or in the YAML file of --config.\n",
 		more, EnvPrefix)
 	return b.String()
 }
 
-func (p *Program) commands(model *kong.Application) string {
+// commands lists the commands whose names have a prefix, "" if there are none.
+func (p *Program) commands(model *kong.Application, prefix string) string {
 	var b strings.Builder
-	b.WriteString("Commands:\n")
-	for _, n := range model.Children {
-		if !n.Hidden {
+	for _, n := range p.shown(model) {
+		if strings.HasPrefix(n.Name, prefix) {
 			fmt.Fprintf(&b, "  %-24s %s\n", strings.TrimSpace(n.Name+" "+arguments(n)), n.Help)
 		}
 	}
-	fmt.Fprintf(&b, "  %-24s %s\n", "completion SHELL", "Print a completion script for bash, zsh or fish")
-	return b.String()
+	if prefix == "" {
+		fmt.Fprintf(&b, "  %-24s %s\n", "completion SHELL", "Print a completion script for bash, zsh or fish.")
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "Commands:\n" + b.String()
 }
 
-// arguments are those of a command as its usage shows them.
+// arguments returns the arguments of a command in the form of a usage line.
 func arguments(n *kong.Node) string {
 	var names []string
 	for _, a := range n.Positional {
@@ -120,12 +128,12 @@ func (p *Program) commandHelp(n *kong.Node, all bool) string {
 		fmt.Fprintf(&b, "\n%s\n", n.Detail)
 	}
 	if !all && hides(n) {
-		fmt.Fprintf(&b, "\n%s help %s --all has all flags.\n", p.Name, n.Name)
+		fmt.Fprintf(&b, "\n%q shows all flags.\n", fmt.Sprintf("%s help %s --all", p.Name, n.Name))
 	}
 	return b.String()
 }
 
-// hides reports whether the short help of a command leaves flags out. Where none is marked brief, all are shown.
+// hides reports whether the short help of a command omits flags. If no flag is marked brief, it shows all.
 func hides(n *kong.Node) bool {
 	brief := 0
 	for _, f := range n.Flags {
@@ -136,7 +144,8 @@ func hides(n *kong.Node) bool {
 	return brief > 0 && brief+1 < len(n.Flags)
 }
 
-// flagsHelp has a line for each flag, in the sections of the grammar and in its order; those without one come first.
+// flagsHelp returns a line for each flag, by sections in the order of the grammar; flags without a section come
+// first.
 func flagsHelp(n *kong.Node, all bool) string {
 	all = all || !hides(n)
 	sections, lines := []string{""}, map[string]string{}
@@ -155,9 +164,17 @@ func flagsHelp(n *kong.Node, all bool) string {
 	}
 	text := lines[""]
 	for _, s := range sections[1:] {
-		text += fmt.Sprintf("\n%s:\n%s", strings.ToUpper(s[:1])+s[1:], lines[s])
+		text += fmt.Sprintf("\n%s:\n%s", title(s), lines[s])
 	}
 	return strings.TrimPrefix(text, "\n")
+}
+
+// title is the heading of a section.
+func title(section string) string {
+	if section == "mcp" {
+		return "MCP"
+	}
+	return strings.ToUpper(section[:1]) + section[1:]
 }
 
 func placeholder(f *kong.Flag) string {

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// JSONOut is where JSON goes that is meant for out. To a file or pipe it goes byte for byte: hashes are over bytes. On
-// a terminal the characters that JSON leaves alone and a terminal does not are written as \u escapes, which mean the
-// same. No character may be split between two writes.
+// JSONOut returns a writer for JSON. A file or pipe receives it unchanged, because hashes are computed over bytes.
+// For a terminal it escapes, as \u sequences with the same meaning, the characters that JSON permits and that could
+// control the terminal. A character must not be split between two writes.
 func JSONOut(out io.Writer, terminal bool) io.Writer {
 	if terminal {
 		return jsonForTerminal{out}

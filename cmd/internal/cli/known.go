@@ -9,13 +9,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// settings.txt has a line for each program with the names of its settings, so that a variable that is another
-// program's is not taken for a mistake. A test of each program holds its line.
+// settings.txt has a line for each program with the names of its settings, so that a variable of another program does
+// not count as a mistake. A test of each program checks its line.
 //
 //go:embed settings.txt
 var settingsText string
 
-// KnownSettings are the names of a program's settings as the other programs know them.
+// KnownSettings returns the names of a program's settings as settings.txt lists them.
 func KnownSettings(program string) []string {
 	for line := range strings.Lines(settingsText) {
 		if name, rest, ok := strings.Cut(line, ":"); ok && name == program {
@@ -25,7 +25,7 @@ func KnownSettings(program string) []string {
 	return nil
 }
 
-// Settings are the names of the program's settings, sorted.
+// Settings returns the names of the program's settings, sorted.
 func (p *Program) Settings() ([]string, error) {
 	k, err := p.kong(&collector{given: map[*kong.Value]string{}})
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *Program) Settings() ([]string, error) {
 	return settingsOf(k.Model), nil
 }
 
-// allVariables are the variables of all programs, sorted.
+// allVariables returns the environment variables of all programs, sorted.
 var allVariables = sync.OnceValue(func() (names []string) {
 	for line := range strings.Lines(settingsText) {
 		_, rest, _ := strings.Cut(line, ":")

@@ -8,15 +8,15 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// line is a command line taken apart. Flags may stand anywhere, also before the command.
+// line is a tokenized command line. Flags may appear anywhere, also before the command.
 type line struct {
-	flags  [][]string // each as it is given, and the value behind it if it takes one
+	flags  [][]string // each flag as given, followed by its value if it takes one
 	words  []string
-	behind []string // behind "--", where there are no flags
+	behind []string // arguments after "--", which are never flags
 }
 
-// split takes a command line apart. Which flags take no value is known for all commands together; an unknown flag is
-// taken to have one if what follows is no flag, so that all mistakes come to light.
+// split tokenizes a command line. Whether a flag takes a value is known from all commands together. An unknown flag
+// is assumed to take one if it is not followed by a flag, so that all mistakes are reported at once.
 func split(model *kong.Application, args []string) (l line) {
 	switches, values := map[string]bool{"help": true, "h": true, "version": true}, map[string]bool{}
 	for _, node := range append([]*kong.Node{model.Node}, model.Children...) {
@@ -55,7 +55,7 @@ func (l line) has(names ...string) bool {
 	})
 }
 
-// known returns the flags that the command has, each with two dashes, and a mistake for each of the others.
+// known returns the flags that the command has, each with two dashes, and an error for each other flag.
 func (l line) known(node *kong.Node) (tokens []string, errs []error) {
 	for _, f := range l.flags {
 		bare := strings.TrimLeft(f[0], "-")
@@ -66,7 +66,7 @@ func (l line) known(node *kong.Node) (tokens []string, errs []error) {
 			errs = append(errs, fmt.Errorf("unknown flag --%s%s", name, suggestFlag(node, name)))
 		case len(f) == 1 && !hasValue && !flag.IsBool():
 			errs = append(errs, fmt.Errorf("--%s: needs a value", name))
-		case flag.IsBool() && len(f) == 2: // another command's flag of the name takes one
+		case flag.IsBool() && len(f) == 2: // another command has a flag of this name that takes a value
 			errs = append(errs, fmt.Errorf("unexpected argument %q", f[1]))
 		case len(f) == 2:
 			tokens = append(tokens, "--"+bare+"="+f[1])

@@ -1,11 +1,11 @@
-// Package cli is the command line of all three programs: commands, flags, environment, YAML file, help and shell
-// completion. A program's grammar is a struct of kong's: a field with the tag cmd is a command, a field of a command is
-// a flag or an argument. Settings come from flags, then LOOPBUS_<NAME> in the environment, then the YAML file of
-// --config, then defaults. All mistakes are found before anything is started and reported together, each with the
-// setting's name and where it came from.
+// Package cli implements the command line of all three programs: commands, flags, environment, YAML file, help and
+// shell completion. A program's grammar is a struct in the form of kong: a field with the tag cmd is a command, and a
+// field of a command is a flag or an argument. Settings come from flags, then from LOOPBUS_<NAME> in the environment,
+// then from the YAML file of --config, then from defaults. All mistakes are found before anything is started and
+// reported together, each with the name and the source of the setting.
 //
-// Tags in addition to kong's own: brief has a flag in the short help; variable names another environment variable that
-// counts behind all else, as NATS_URL does.
+// Besides kong's own tags: brief includes a flag in the short help; variable names another environment variable that
+// is read last, as NATS_URL is.
 package cli
 
 import (
@@ -21,43 +21,44 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// ErrHelp says that help, the version or a completion script was asked for and has been printed.
+// ErrHelp is returned after help, the version or a completion script was printed on request.
 var ErrHelp = errors.New("help was printed")
 
-// Program is one command line. Its Grammar is filled in by [Program.Parse], once: make one for each call.
+// Program is a command line. [Program.Parse] fills in its Grammar, so make a new Program for each call.
 type Program struct {
 	Name    string
 	About   string // one sentence
-	Notes   string // further lines of the overview
+	Notes   string // more lines for the overview
 	Version string
 	Grammar any       // pointer to a struct
-	Vars    kong.Vars // replaced in tags
-	// Default is the command that is meant where none is named; without it, naming none is a mistake.
+	Vars    kong.Vars // variables of the tags
+	// Default is the command to run if none is named. If it is "", naming no command is an error.
 	Default string
 }
 
-// IO is what a command has of its process.
+// IO is a command's access to its process.
 type IO struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
-	Environ        []string // NAME=value; may be empty, and then no unknown variable is noticed
+	Environ        []string // NAME=value; if empty, unknown variables are not detected
 }
 
-// Command is what a command's struct may be: it is run when it was chosen and its settings are sound.
+// Command is an optional interface of a command's struct. Run is called if the command was chosen and its settings
+// are valid.
 type Command interface {
 	Run(ctx context.Context, io *IO) error
 }
 
-// Checker is what a command's struct, or one embedded in it by name, may be. Check returns every mistake; where a
-// setting itself is mistaken it finds the default.
+// Checker is an optional interface of a command's struct, or of a struct embedded in it by name. Check returns every
+// mistake. Settings that could not be parsed have their default value.
 type Checker interface {
 	Check(c *Call) []error
 }
 
-// Call is a command line that has been read.
+// Call is a parsed command line.
 type Call struct {
-	Command string // its name
+	Command string // name of the command
 	IO      *IO
 
 	program *Program
@@ -65,16 +66,17 @@ type Call struct {
 	sources map[string]string // by setting
 }
 
-// Given reports whether a setting was given at all: by flag, environment or file.
+// Given reports whether a setting was given by flag, environment or file.
 func (c *Call) Given(name string) bool { return c.sources[name] != "" }
 
-// Source is where a setting was given: its flag, its variable, or the file and its name there; "" if it was not.
+// Source returns where a setting was given: its flag, its variable, or the file and the name there; "" if it was not
+// given.
 func (c *Call) Source(name string) string { return c.sources[name] }
 
 // ByFlag reports whether a setting was given as a flag.
 func (c *Call) ByFlag(name string) bool { return c.sources[name] == "--"+name }
 
-// Settings are the names of the command's settings, in the order of the help.
+// Settings returns the names of the command's settings, in the order of the help.
 func (c *Call) Settings() (names []string) {
 	for _, f := range c.node.Flags {
 		names = append(names, f.Name)
@@ -86,12 +88,12 @@ func (c *Call) Settings() (names []string) {
 func (c *Call) Run(ctx context.Context) error {
 	command, ok := c.node.Target.Addr().Interface().(Command)
 	if !ok {
-		return fmt.Errorf("%s %s does nothing", c.program.Name, c.Command)
+		return fmt.Errorf("%s %s has no Run method", c.program.Name, c.Command)
 	}
 	return command.Run(ctx, c.IO)
 }
 
-// Run reads a command line and runs what it says.
+// Run parses a command line and runs its command.
 func (p *Program) Run(ctx context.Context, args []string, io *IO) error {
 	call, err := p.Parse(args, io)
 	if err != nil {
@@ -100,7 +102,7 @@ func (p *Program) Run(ctx context.Context, args []string, io *IO) error {
 	return call.Run(ctx)
 }
 
-// Parse reads a command line. What is wrong with it is one [UsageError] with a line for each mistake.
+// Parse parses a command line. It returns all mistakes as one [UsageError], one per line.
 func (p *Program) Parse(args []string, io *IO) (*Call, error) {
 	raw := &collector{given: map[*kong.Value]string{}}
 	k, err := p.kong(raw)
@@ -121,7 +123,7 @@ func (p *Program) Parse(args []string, io *IO) (*Call, error) {
 	}
 	node := command(k.Model, name)
 	if node == nil {
-		return nil, UsageError{p.noCommand(k.Model, name)}
+		return nil, UsageError{p.noCommand(k.Model, name, words)}
 	}
 	c := &Call{Command: name, IO: io, program: p, node: node, sources: map[string]string{}}
 	tokens, errs := line.known(node)
@@ -152,12 +154,12 @@ func (p *Program) kong(raw *collector) (*kong.Kong, error) {
 	}
 	k, err := kong.New(p.Grammar, options...)
 	if err != nil {
-		return nil, fmt.Errorf("the command line of %s: %w", p.Name, err)
+		return nil, fmt.Errorf("command line of %s: %w", p.Name, err)
 	}
 	return k, nil
 }
 
-// joined makes one word of the first two where they are the name of a command in a group, such as "sessions list".
+// joined merges the first two words if they name a command of a group, such as "sessions list".
 func joined(model *kong.Application, words []string) []string {
 	if len(words) < 2 {
 		return words
@@ -168,7 +170,7 @@ func joined(model *kong.Application, words []string) []string {
 	return words
 }
 
-// command is a command by its name, nil if there is none. That of a command in a group has two words.
+// command returns a command by name, nil if there is none. The name of a command in a group has two words.
 func command(model *kong.Application, name string) *kong.Node {
 	i := slices.IndexFunc(model.Children, func(n *kong.Node) bool { return n.Name == name })
 	if i < 0 {
@@ -177,15 +179,21 @@ func command(model *kong.Application, name string) *kong.Node {
 	return model.Children[i]
 }
 
-func (p *Program) noCommand(model *kong.Application, name string) error {
+// noCommand returns the error for a name that is no command. It lists the commands, of a group only those in it.
+func (p *Program) noCommand(model *kong.Application, name string, words []string) error {
 	if name == "" {
 		return fmt.Errorf("no command given\n\n%s", p.overview(model, false))
 	}
-	var names []string
-	for _, n := range model.Children {
-		if !n.Hidden {
-			names = append(names, n.Name)
+	list := strings.TrimSpace(p.commands(model, ""))
+	if group := p.commands(model, name+" "); group != "" {
+		if len(words) == 0 {
+			return fmt.Errorf("%s: no command of this group given\n\n%s", name, strings.TrimSpace(group))
 		}
+		list, name = strings.TrimSpace(group), name+" "+words[0]
 	}
-	return fmt.Errorf("unknown command %q%s\n\n%s", name, Suggest(name, names), strings.TrimSpace(p.commands(model)))
+	var names []string
+	for _, n := range p.shown(model) {
+		names = append(names, n.Name)
+	}
+	return fmt.Errorf("unknown command %q%s\n\n%s", name, Suggest(name, names), list)
 }

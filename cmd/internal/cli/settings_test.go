@@ -90,7 +90,7 @@ func TestOrderOfSources(t *testing.T) {
 	}
 }
 
-func TestAllMistakesAtOnce(t *testing.T) {
+func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(file, []byte("colour: red\nmax-cost: lots\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -111,18 +111,18 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	}
 }
 
-func TestChecksAreMadeBesideOtherMistakes(t *testing.T) {
+func TestChecksRunDespiteOtherMistakes(t *testing.T) {
 	t.Parallel()
 	var v values
 	v.check = func(c *cli.Call) error {
 		if c.Given("name") || !c.ByFlag("max-turns") {
-			t.Error("the check is told of the wrong settings")
+			t.Error("the check sees the wrong settings")
 		}
-		return errors.New("--name: not hers")
+		return errors.New("--name: taken")
 	}
 	_, _, err := parse(&v, nil, "--max-turns", "many")
 	var usage cli.UsageError
-	if want := "--max-turns: \"many\" is not a whole number\n--name: not hers"; !errors.As(err, &usage) ||
+	if want := "--max-turns: \"many\" is not a whole number\n--name: taken"; !errors.As(err, &usage) ||
 		err.Error() != want || v.Limits.MaxTurns != 3 {
 		t.Errorf("got %v with %d turns, want %s", err, v.Limits.MaxTurns, want)
 	}
@@ -159,7 +159,7 @@ func TestSectionsAndFlatKeys(t *testing.T) {
 	for content, want := range map[string]string{
 		"names: {name: bert}\nlimits:\n  max-turns: 7\n": "",
 		"name: bert\nmax-turns: 7\n":                     "",
-		"names: {max-turns: 7}\n":                        `setting "names.max-turns" is of the section limits`,
+		"names: {max-turns: 7}\n":                        `setting "names.max-turns" belongs to the section limits`,
 		"limts: {max-turns: 7}\n":                        `unknown section "limts", did you mean limits?`,
 		"limits: {max-turn: 7}\n":                        `unknown setting "limits.max-turn", did you mean max-turns?`,
 		"max-turns: 7\nlimits: {max-turns: 8}\n":         `setting "max-turns" is given twice`,

@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// EnvPrefix is put before a setting's name in the environment: --max-turns is LOOPBUS_MAX_TURNS.
+// EnvPrefix begins the name of a setting's environment variable: --max-turns is LOOPBUS_MAX_TURNS.
 const EnvPrefix = "LOOPBUS_"
 
 // Config has the settings that every command has.
@@ -23,8 +23,8 @@ func variable(name string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// resolve gives every setting of the command its value and makes the checks. A file that cannot be read leaves the
-// checks out: they would refuse what the file may well set.
+// resolve sets every setting of the command and runs the checks. If the file cannot be read, it skips the checks:
+// they could report settings as missing that the file sets.
 func (c *Call) resolve(model *kong.Application, given map[*kong.Value]string) (errs []error) {
 	path := c.IO.Getenv(EnvPrefix + "CONFIG")
 	for _, f := range c.node.Flags {
@@ -67,15 +67,15 @@ func (c *Call) resolveOne(f *kong.Flag, given map[*kong.Value]string, file map[s
 	}
 	if err := set(f.Target, text); err != nil {
 		if f.Tag.Has("secret") {
-			err = errors.New("has a value that cannot be read")
+			err = errors.New("the value is invalid")
 		}
 		return fmt.Errorf("%s: %w", from, err)
 	}
 	return nil
 }
 
-// check makes the checks of a command and of what is embedded in it, the inner ones first. Structs are embedded as
-// fields with names, so that no check is promoted and made twice.
+// check runs the checks of a command and of the structs embedded in it, inner ones first. Structs are embedded as
+// named fields, so that no Check method is promoted and called twice.
 func (c *Call) check(v reflect.Value) (errs []error) {
 	for i := range v.NumField() {
 		if _, embedded := v.Type().Field(i).Tag.Lookup("embed"); embedded {
@@ -88,8 +88,7 @@ func (c *Call) check(v reflect.Value) (errs []error) {
 	return errs
 }
 
-// unknownVariables refuses variables that no program of ours has: a setting that is silently ignored is worse than
-// none.
+// unknownVariables rejects LOOPBUS_ variables that none of the programs has: a setting must not be ignored silently.
 func (c *Call) unknownVariables() error {
 	var errs []error
 	for _, entry := range c.IO.Environ {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Suggest returns ", did you mean …?" if one of the names is close to what was given, else "".
+// Suggest returns ", did you mean …?" if one of the names resembles the given one, else "".
 func Suggest(given string, names []string) string {
 	if s := closest(given, names); s != "" {
 		return fmt.Sprintf(", did you mean %s?", s)
@@ -13,8 +13,8 @@ func Suggest(given string, names []string) string {
 	return ""
 }
 
-// closest is the name with the fewest edits from what was given: at most a third of it, so that nothing is suggested
-// that shares but a few letters. A single name that begins with what was given is close, too.
+// closest returns the name with the smallest edit distance to the given one, at most a third of its length. A name
+// that is the only one to begin with the given one counts as close, too.
 func closest(given string, names []string) (best string) {
 	if len(given) == 0 || len(given) > 100 {
 		return ""
@@ -37,7 +37,7 @@ func closest(given string, names []string) (best string) {
 	return best
 }
 
-// distance is how many letters have to be added, left out, changed or swapped with the next one.
+// distance returns the edit distance: letters added, left out, changed, or swapped with the next one.
 func distance(a, b string) int {
 	before, last, row := []int(nil), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -11,14 +11,14 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Lines are texts that may hold anything but line breaks: the flag may be given more than once, in the environment
-// there is a line for each, and in the file an item of a list. Other lists of texts are separated by commas.
+// Lines is a list of texts without line breaks. The flag may be repeated, the environment variable has a line for
+// each, and the file a list. Other lists are separated by commas.
 type Lines []string
 
-// collector keeps the text of each flag; what the text means is looked at later, together with the other sources.
+// collector records the text of each flag; it is parsed later, together with the other sources.
 type collector struct{ given map[*kong.Value]string }
 
-// Decode takes a flag's text, or an argument as it is.
+// Decode records the text of a flag, or sets an argument.
 func (c *collector) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	if ctx.Value.Flag == nil {
 		return argument(ctx, target)
@@ -35,7 +35,7 @@ func (c *collector) Decode(ctx *kong.DecodeContext, target reflect.Value) error 
 	return nil
 }
 
-// argument takes one argument, or all of them into a list.
+// argument sets one argument, or a list of all remaining ones.
 func argument(ctx *kong.DecodeContext, target reflect.Value) error {
 	if target.Kind() == reflect.Slice {
 		for _, token := range ctx.Scan.PopWhile(func(t kong.Token) bool { return t.IsValue() }) {
@@ -50,13 +50,13 @@ func argument(ctx *kong.DecodeContext, target reflect.Value) error {
 	return err
 }
 
-// boolCollector is for switches, which may stand without a value.
+// boolCollector is the collector of switches, which may have no value.
 type boolCollector struct{ *collector }
 
-// IsBool says so to kong.
+// IsBool tells kong that the flag is a switch.
 func (boolCollector) IsBool() bool { return true }
 
-// Decode takes the value behind "=", or true.
+// Decode records the value after "=", or true.
 func (c boolCollector) Decode(ctx *kong.DecodeContext, _ reflect.Value) error {
 	c.given[ctx.Value] = "true"
 	if ctx.Scan.Peek().Type == kong.FlagValueToken {
@@ -65,7 +65,7 @@ func (c boolCollector) Decode(ctx *kong.DecodeContext, _ reflect.Value) error {
 	return nil
 }
 
-// set gives a setting the value that a text means. A text that means none leaves the setting as it is.
+// set parses a text and assigns the value to a setting. If the text is invalid, it leaves the setting unchanged.
 func set(target reflect.Value, text string) error {
 	switch v := target.Addr().Interface().(type) {
 	case *string:
@@ -93,7 +93,7 @@ func set(target reflect.Value, text string) error {
 			}
 		}
 	default:
-		return fmt.Errorf("settings of type %s are not known", target.Type())
+		return fmt.Errorf("unsupported setting type %s", target.Type())
 	}
 	return nil
 }
@@ -112,14 +112,14 @@ func notNegative[T int | float64 | time.Duration](to *T, text, want string, f fu
 	if err := parse(&v, text, want, f); err != nil {
 		return err
 	}
-	if !(v >= 0) { // also what is not a number
+	if !(v >= 0) { // also true for NaN
 		return fmt.Errorf("%q must not be negative", text)
 	}
 	*to = v
 	return nil
 }
 
-// CheckAddress wants host:port, or nothing.
+// CheckAddress returns an error unless address is host:port or "".
 func CheckAddress(flag, address string) error {
 	if address == "" {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// What comes out of a log was written by models, tools and people. None of it may drive a terminal: move its cursor,
-// change its title, hide text or turn it around.
+// Models, tools and people wrote what a log contains. Printing it must not control the terminal: move the cursor,
+// change the title, hide text or reverse it.
 
-// Visible returns a text with everything written out that a terminal would obey or not show, but for line breaks and
+// Visible returns a text with all characters escaped that a terminal would obey or not show, except line breaks and
 // tabs.
 func Visible(s string) string {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
@@ -45,8 +45,7 @@ func OneLine(s string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Visible(s))
 }
 
-// Row writes a row of a table of [text/tabwriter]: the cells as they are printed, each with [OneLine], so that none
-// is a row or a column more than it is.
+// Row writes a row of a [text/tabwriter] table, each cell with [OneLine], so that no cell can add rows or columns.
 func Row(table io.Writer, cells ...any) {
 	texts := make([]string, len(cells))
 	for i, cell := range cells {
@@ -55,8 +54,8 @@ func Row(table io.Writer, cells ...any) {
 	fmt.Fprintln(table, strings.Join(texts, "\t"))
 }
 
-// Unsafe reports whether a character has to be written out: a control, a broken byte, a line break that is not \n, or
-// an inVisible format character, of which only the joiners of emoji and scripts are harmless.
+// Unsafe reports whether a character must be escaped: a control character, an invalid byte, a line break other than
+// \n, or an invisible format character. The joiners of emoji and scripts are harmless.
 func Unsafe(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200c', '\u200d':

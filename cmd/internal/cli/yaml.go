@@ -6,10 +6,10 @@ import (
 	"os"
 )
 
-// maxFile is how many bytes the YAML file may have, in which a prompt may stand.
+// maxFile is the maximum size of the YAML file, which may contain a prompt.
 const maxFile = 1 << 20
 
-// readBounded returns the content of a file that is no larger than [maxFile], whatever the file is.
+// readBounded returns the content of a file of at most [maxFile] bytes, whatever kind of file it is.
 func readBounded(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

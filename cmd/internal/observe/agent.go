@@ -13,8 +13,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Start begins a span of a driver, by the semantic conventions for generative AI. Turns, which the conventions do not
-// know, are spans named "agent turn". No span has content in it.
+// Start starts a span of a driver, by the semantic conventions for generative AI. The conventions have no turns;
+// those are spans named "agent turn". No span contains message content.
 func (t *Traces) Start(ctx context.Context, s driver.SpanStart) driver.Span {
 	if t.tracer == nil {
 		return passed(s.Parent)
@@ -24,7 +24,7 @@ func (t *Traces) Start(ctx context.Context, s driver.SpanStart) driver.Span {
 	return span{traceParent(ctx), began}
 }
 
-// described is the name, the kind and the attributes with which a span begins.
+// described returns the name, kind and attributes of a new span.
 func described(s driver.SpanStart) (name string, kind trace.SpanKind, attrs []attribute.KeyValue) {
 	kind = trace.SpanKindInternal
 	attrs = append(attrs, semconv.GenAIConversationID(s.Session))
@@ -51,7 +51,7 @@ func described(s driver.SpanStart) (name string, kind trace.SpanKind, attrs []at
 	return name, kind, attrs
 }
 
-// providers are the names that the conventions have for providers of the catalogue. Others keep their own.
+// providers maps providers of the catalogue to the names of the conventions. Others keep their own name.
 var providers = map[string]attribute.KeyValue{
 	"amazon-bedrock":         semconv.GenAIProviderNameAWSBedrock,
 	"anthropic":              semconv.GenAIProviderNameAnthropic,
@@ -74,7 +74,7 @@ func provider(m schemas.ModelRef) attribute.KeyValue {
 
 // span is a span of a driver.
 type span struct {
-	parent string // of its children
+	parent string // traceparent for its children
 	span   trace.Span
 }
 
@@ -94,7 +94,7 @@ func (s span) End(e driver.SpanEnd) {
 	s.span.End()
 }
 
-// replied are the attributes of a model's reply, without its content.
+// replied returns the attributes of a model's reply, without its content.
 func replied(m *schemas.AssistantMessage) []attribute.KeyValue {
 	attrs := append(used(m.Usage), semconv.GenAIResponseFinishReasons(string(m.StopReason)),
 		semconv.GenAIResponseModel(cmp.Or(m.ResponseModel, m.Model)))
@@ -104,7 +104,7 @@ func replied(m *schemas.AssistantMessage) []attribute.KeyValue {
 	return attrs
 }
 
-// used are the tokens of a reply or a run. The conventions count cached tokens among the input.
+// used returns the attributes for tokens. The conventions include cached tokens in the input.
 func used(u schemas.Usage) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		semconv.GenAIUsageInputTokens(int(u.Input + u.CacheRead + u.CacheWrite)),
@@ -115,7 +115,7 @@ func used(u schemas.Usage) []attribute.KeyValue {
 	}
 }
 
-// passed is no span: it passes its parent on.
+// passed is a span that creates nothing: it passes its parent's traceparent on.
 type passed string
 
 func (p passed) TraceParent() string { return string(p) }

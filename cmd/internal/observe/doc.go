@@ -1,3 +1,3 @@
-// Package observe has what makes a program's work visible: the settings for it, the log, health and metrics over HTTP,
-// and traces by the OpenTelemetry semantic conventions for generative AI. The runner and the toolworker use it alike.
+// Package observe makes a program observable: logging, health and metrics over HTTP, traces by the OpenTelemetry
+// semantic conventions for generative AI, and the settings for them. The runner and the toolworker both use it.
 package observe

@@ -13,20 +13,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxScrapes is how many scrapes are answered at once; each may ask the servers.
+// maxScrapes limits concurrent scrapes; each may query the servers.
 const maxScrapes = 4
 
-// A Site is what a program answers over HTTP: /healthz (the process lives), /readyz, /metrics, and what others there
-// are.
+// A Site is what a program serves over HTTP: /healthz (the process is alive), /readyz, /metrics, and other handlers.
 type Site struct {
 	Metrics prometheus.Gatherer
-	Unready func() string // why the program should get no traffic, or ""
-	Others  http.Handler  // of all other paths; nil is none
-	Closing func()        // called when the site stops, before requests are waited for; nil does nothing
+	Unready func() string // why the program is not ready, or ""
+	Others  http.Handler  // handles all other paths; nil handles none
+	Closing func()        // called on shutdown, before waiting for requests; may be nil
 	Log     *slog.Logger
 }
 
-// Serve serves a site without others at an address until ctx ends. It returns at once where the address is [Off].
+// Serve serves a site without other handlers at an address until ctx ends. If the address is [Off], it returns at
+// once.
 func Serve(ctx context.Context, address string, metrics prometheus.Gatherer, unready func() string,
 	log *slog.Logger) error {
 	if address == Off {
@@ -39,12 +39,12 @@ func Serve(ctx context.Context, address string, metrics prometheus.Gatherer, unr
 	return Site{Metrics: metrics, Unready: unready, Log: log}.Serve(ctx, listener)
 }
 
-// Serve serves the site until ctx ends, and closes the listener. Requests under way end with ctx.
+// Serve serves the site until ctx ends, and closes the listener. Requests in progress are cancelled with ctx.
 func (s Site) Serve(ctx context.Context, listener net.Listener) error {
 	server := Server(s.handler(), s.Log)
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	if s.Others == nil {
-		server.WriteTimeout = 30 * time.Second // otherwise events are streamed for as long as somebody listens
+		server.WriteTimeout = 30 * time.Second // other handlers may stream events for as long as clients listen
 	}
 	s.Log.Info("health and metrics", "address", listener.Addr().String())
 	stopped := make(chan struct{})
@@ -68,8 +68,8 @@ func (s Site) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// Server is an HTTP server for a port of a program. A request has ten seconds to be sent, and its answer as long as it
-// takes.
+// Server returns an HTTP server for a port of a program. A request must arrive within ten seconds; its answer may
+// take any time.
 func Server(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}

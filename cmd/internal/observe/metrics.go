@@ -9,7 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// NewRegistry returns a registry with the metrics that every program has: of Go, of the process, and of the build.
+// NewRegistry returns a registry with the metrics that every program has: of the Go runtime, the process and the
+// build.
 func NewRegistry(program, version string) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -23,7 +24,7 @@ func NewRegistry(program, version string) *prometheus.Registry {
 	return r
 }
 
-// revision is the commit that was built, where the build knows it.
+// revision returns the commit of the build, if known.
 func revision() string {
 	info, _ := debug.ReadBuildInfo()
 	if info == nil {

@@ -7,11 +7,11 @@ import (
 	"go.opentelemetry.io/otel"
 )
 
-// takeNoise has what libraries say by themselves in a program's log, in its form and at its level: what they print by
-// the standard library's log and slog, and what OpenTelemetry cannot send.
+// takeNoise redirects what libraries log into the program's log, in its format and level: the output of the standard
+// library's log and slog, and OpenTelemetry's export errors.
 func takeNoise(to *slog.Logger) {
 	to = to.With("from", "library")
-	slog.SetDefault(to) // which is the log package's output, too
+	slog.SetDefault(to) // also redirects the log package
 	log.SetFlags(0)
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { to.Warn("traces or metrics of a library", "err", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { to.Warn("OpenTelemetry reported an error", "err", err) }))
 }

@@ -28,7 +28,7 @@ func TestNoiseOfLibraries(t *testing.T) {
 	otel.Handle(errors.New("traces export: connection refused"))
 	want := []struct{ level, msg, err string }{
 		{"INFO", "a library's warning", ""}, {"INFO", "WARN of AWS", ""}, {"WARN", "its own record", ""},
-		{"WARN", "traces or metrics of a library", "traces export: connection refused"},
+		{"WARN", "OpenTelemetry reported an error", "traces export: connection refused"},
 	}
 	lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n"))
 	if len(lines) != len(want) {

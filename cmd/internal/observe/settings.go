@@ -14,15 +14,15 @@ import (
 // Off is the value of --http that serves nothing.
 const Off = "off"
 
-// Settings are those by which others see what a program does. They are embedded in a command's struct.
+// Settings configures logging, metrics and traces. It is embedded in a command's struct.
 type Settings struct {
-	HTTP     string `name:"http" placeholder:"ADDR" brief:"" help:"Serve health and metrics there, or off${httpDefault}."`
+	HTTP     string `name:"http" placeholder:"ADDR" brief:"" help:"Serve health and metrics here, or off${httpDefault}."`
 	OTLP     string `name:"otlp" placeholder:"URL" help:"Send traces to this OTLP/HTTP endpoint."`
-	LogLevel string `brief:"" help:"Log debug, info, warn or error${levelDefault}."`
-	LogJSON  bool   `name:"log-json" help:"Log JSON."`
+	LogLevel string `brief:"" help:"Set the log level: debug, info, warn or error${levelDefault}."`
+	LogJSON  bool   `name:"log-json" help:"Log in JSON."`
 }
 
-// Default fills in what is not set.
+// Default fills in empty settings.
 func (o *Settings) Default(http, level string) {
 	o.HTTP, o.LogLevel = cmp.Or(o.HTTP, http), cmp.Or(o.LogLevel, level)
 }
@@ -41,7 +41,7 @@ func (o *Settings) Check(*cli.Call) (errs []error) {
 	return errs
 }
 
-// checkEndpoint wants a URL of HTTP.
+// checkEndpoint returns an error unless endpoint is an HTTP URL.
 func checkEndpoint(endpoint string) error {
 	if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("--otlp: %q is not a URL such as http://127.0.0.1:4318", endpoint)
@@ -49,7 +49,7 @@ func checkEndpoint(endpoint string) error {
 	return nil
 }
 
-// Logger returns the log on standard error that the settings ask for.
+// Logger returns the logger that the settings select, on standard error.
 func (o *Settings) Logger(io *cli.IO) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(o.LogLevel)) // checked
@@ -59,7 +59,7 @@ func (o *Settings) Logger(io *cli.IO) *slog.Logger {
 		h = slog.NewJSONHandler(io.Stderr, options)
 	}
 	log := slog.New(h)
-	if io.Stderr == os.Stderr { // it is the process, and no test of it
+	if io.Stderr == os.Stderr { // not in a test, which must not change global loggers
 		takeNoise(log)
 	}
 	return log

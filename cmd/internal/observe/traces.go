@@ -14,18 +14,18 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// closeTimeout is how long spans that were not sent yet may take when the program ends.
+// closeTimeout limits how long sending the remaining spans may take when the program ends.
 const closeTimeout = 5 * time.Second
 
-// Traces makes OpenTelemetry spans. Without an endpoint nothing is sent, but the trace context that clients send
-// travels on all the same. All methods may be called concurrently.
+// Traces creates OpenTelemetry spans. Without an endpoint it sends nothing, but still propagates the trace context of
+// clients. Its methods are safe for concurrent use.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 }
 
-// NewTraces returns the traces of a program, sent to an OTLP/HTTP endpoint; an empty one sends nothing. They have to
-// be closed.
+// NewTraces returns traces that are sent to an OTLP/HTTP endpoint; an empty endpoint sends nothing. The caller must
+// close them.
 func NewTraces(ctx context.Context, endpoint, program, id string) (*Traces, error) {
 	if endpoint == "" {
 		return &Traces{}, nil
@@ -38,7 +38,7 @@ func NewTraces(ctx context.Context, endpoint, program, id string) (*Traces, erro
 	return TracesTo(sdktrace.WithBatcher(exporter), program, id), nil
 }
 
-// TracesTo returns the traces of a program, for tests and other exporters.
+// TracesTo returns traces with another exporter, for tests.
 func TracesTo(to sdktrace.TracerProviderOption, program, id string) *Traces {
 	p := sdktrace.NewTracerProvider(to, sdktrace.WithResource(resource.NewWithAttributes(semconv.SchemaURL,
 		semconv.ServiceName("loopbus-"+program), semconv.ServiceInstanceID(id))))
@@ -46,7 +46,7 @@ func TracesTo(to sdktrace.TracerProviderOption, program, id string) *Traces {
 		trace.WithSchemaURL(semconv.SchemaURL))}
 }
 
-// Close sends what is left. What cannot be sent in time is lost; the log has it all.
+// Close sends the remaining spans. Those that cannot be sent in time are lost; the session logs contain everything.
 func (t *Traces) Close() {
 	if t.provider == nil {
 		return
@@ -56,13 +56,13 @@ func (t *Traces) Close() {
 	_ = t.provider.Shutdown(ctx)
 }
 
-// below returns a context in which spans are children of a W3C traceparent.
+// below returns a context whose spans are children of a W3C traceparent.
 func below(ctx context.Context, parent string) context.Context {
 	return propagation.TraceContext{}.Extract(trace.ContextWithSpan(ctx, nil),
 		propagation.MapCarrier{"traceparent": parent})
 }
 
-// traceParent is the W3C traceparent of the span that a context is in.
+// traceParent returns the W3C traceparent of the context's span.
 func traceParent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)

@@ -10,9 +10,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Execute begins the span of a call that a toolworker executes, below the runner's span of the call: the processing of
-// a message, by the conventions for messaging, so that calls are not counted twice. It is the Trace of a worker's
-// options; it does nothing without an endpoint.
+// Execute starts the span of a call in a toolworker, as a child of the runner's span of the call. It is a
+// message-processing span of the conventions for messaging, so that calls are not counted twice. It is meant for the
+// Trace option of a worker, and does nothing without an endpoint.
 func (t *Traces) Execute(ctx context.Context, req schemas.ToolRequest) (context.Context, func(outcome string)) {
 	if t.tracer == nil {
 		return ctx, func(string) {}

@@ -1,4 +1,4 @@
-// Package signals ends a command when it is asked to stop.
+// Package signals cancels a command's context when the process receives a signal.
 package signals
 
 import (
@@ -9,13 +9,13 @@ import (
 	"syscall"
 )
 
-// Received is the cause of a context that a signal has ended.
+// Received is the cause of a context that a signal cancelled.
 type Received struct{ Signal os.Signal }
 
 // Error names the signal.
 func (r Received) Error() string { return fmt.Sprintf("%s signal received", r.Signal) }
 
-// Status is what shells report of a process that the signal has ended: 128 and its number.
+// Status returns the exit status that shells report for the signal: 128 plus its number.
 func (r Received) Status() int {
 	if n, ok := r.Signal.(syscall.Signal); ok {
 		return 128 + int(n)
@@ -23,8 +23,9 @@ func (r Received) Status() int {
 	return 1
 }
 
-// Context returns a context that the first interrupt or SIGTERM ends, with a [Received] as its cause. By then a second
-// one kills the process: what [signal.NotifyContext] gives would swallow it for a moment after the first.
+// Context returns a context that the first interrupt or SIGTERM cancels, with a [Received] as its cause. From then
+// on, a second signal kills the process at once; [signal.NotifyContext] would ignore one that arrives shortly after
+// the first.
 func Context() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)

@@ -1,4 +1,4 @@
-// Package toolserve serves the built-in tools on a bus: what toolworker does, and a runner that brings its own worker.
+// Package toolserve serves the built-in tools on a bus, for the toolworker and for runners with tools of their own.
 package toolserve
 
 import (
@@ -35,11 +35,11 @@ func Names() []string {
 	return []string{read.Name, write.Name, edit.Name, grep.Name, find.Name, ls.Name, bash.Name}
 }
 
-// CheckNames returns an error that names what is not a built-in tool.
+// CheckNames returns an error for a name that is not a built-in tool.
 func CheckNames(names []string) error {
 	for _, name := range names {
 		if !slices.Contains(Names(), name) {
-			return fmt.Errorf("--tools: no tool %q, there are %s", name, strings.Join(Names(), ", "))
+			return fmt.Errorf("--tools: unknown tool %q; the built-in tools are %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	return nil
@@ -48,28 +48,28 @@ func CheckNames(names []string) error {
 // Options configures [Run].
 type Options struct {
 	ID          string        // of the worker
-	Workspace   string        // whose sessions call the tools; empty is none
+	Workspace   string        // serve sessions of this workspace; "" serves those without one
 	Tools       []string      // by name
-	Root        string        // paths outside it are refused
-	Private     []string      // files that tools may neither read nor write; "" is none
-	Env         []string      // further variables that commands may see
-	Bash        Bash          // what commands are confined to
-	ReadTimeout time.Duration // of calls of tools that only read; 0 is their default, less than that none
+	Root        string        // paths outside are refused
+	Private     []string      // files that tools must not read or write; "" is ignored
+	Env         []string      // additional variables for commands
+	Bash        Bash          // confinement of commands
+	ReadTimeout time.Duration // time limit of read-only tools; 0 is their default, negative means none
 	Concurrency int           // calls of each tool at once
 	AckWait     time.Duration // see [worker.Options]; 0 is its default
 	StopTimeout time.Duration
 	Environ     []string
 	Logger      *slog.Logger
 	Registerer  prometheus.Registerer
-	NoResources bool   // announce nothing that the root has for prompts
-	Announced   func() // called once, when the tools are announced; nil does nothing
-	// Trace begins the span of a call; see [worker.Options].
+	NoResources bool   // do not announce the resources in the root
+	Announced   func() // called once the tools are announced; may be nil
+	// Trace starts the span of a call; see [worker.Options].
 	Trace func(ctx context.Context, req schemas.ToolRequest) (context.Context, func(outcome string))
 
 	resources func(ctx context.Context) (schemas.Resources, error)
 }
 
-// Bash says what commands are confined to; see [bash.Options].
+// Bash configures the confinement of commands; see [bash.Options].
 type Bash struct {
 	Limits  bash.Limits
 	Sandbox bash.Sandbox
@@ -78,17 +78,17 @@ type Bash struct {
 	Outputs Outputs
 }
 
-// Outputs says what is kept of outputs that are too long to be shown; zero values are the defaults of [bash.Options].
+// Outputs configures where outputs too long to return are kept; zero values are the defaults of [bash.Options].
 type Outputs struct {
 	Dir         string
-	Size, Total int64 // bytes, of one and of all together
+	Size, Total int64 // limits in bytes, of one and of all together
 	Age         time.Duration
 }
 
-// maxImageBytes keeps an image within what the inbox takes as one command; bigger ones are scaled down.
+// maxImageBytes limits an image to what fits in one command of the inbox; larger ones are scaled down.
 const maxImageBytes = 400 << 10
 
-// Run serves the built-in tools that the options name until ctx ends and then drains.
+// Run serves the built-in tools of the options until ctx ends, then drains.
 func Run(ctx context.Context, c *bus.Conn, o Options) error {
 	var err error
 	if o.Bash.Outputs.Dir, err = bash.SpillDir(o.Bash.Outputs.Dir); err != nil {
@@ -118,7 +118,7 @@ func Run(ctx context.Context, c *bus.Conn, o Options) error {
 	return Serve(ctx, c, o, build(ws, o))
 }
 
-// discover finds what the root has for prompts.
+// discover finds the resources for prompts in the root.
 func discover(ctx context.Context, ws *workspace.Workspace, root string) (schemas.Resources, error) {
 	dir, err := filepath.Abs(root)
 	if err != nil {
@@ -137,7 +137,7 @@ func discover(ctx context.Context, ws *workspace.Workspace, root string) (schema
 	return found, err
 }
 
-// Serve serves a set of tools until ctx ends and then drains.
+// Serve serves a set of tools until ctx ends, then drains.
 func Serve(ctx context.Context, c *bus.Conn, o Options, set []tools.Tool) error {
 	w, err := worker.New(worker.Options{
 		ID: o.ID, NC: c.NATS(), JS: c.JetStream(), Subjects: c.Subjects(), Tools: set, Workspace: o.Workspace,
@@ -186,8 +186,8 @@ func bashOptions(ws *workspace.Workspace, o Options) bash.Options {
 	}
 }
 
-// prepareBash refuses to begin without the sandbox that was asked for, and keeps commands from the keys in our
-// environment where there is none.
+// prepareBash returns an error if the requested sandbox is not available. Without a sandbox it hides the keys in the
+// process's environment from commands.
 func prepareBash(ctx context.Context, o bash.Options) error {
 	if o.Sandbox == "" || o.Sandbox == bash.SandboxNone {
 		bash.HideEnvironment()

@@ -1,4 +1,4 @@
-// Package waiting tells somebody who watches a session which tool calls wait for a worker.
+// Package waiting reports to a user which tool calls wait for a worker.
 package waiting
 
 import (
@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// Late is how long a call waits before something is said of it: longer than a worker works in silence.
+	// Late is how long a call waits before it is reported: longer than a worker takes to report that it has begun.
 	Late = 5 * time.Second
-	// Look is how often to look for calls that are late.
+	// Look is the interval of checks for late calls.
 	Look = time.Second
-	// known is how far back it is known whether a worker has begun a call: well within what is kept of updates.
+	// known is the age up to which a call is tracked. It is shorter than the server keeps updates, because for an
+	// older call the update that says that a worker has begun may be lost.
 	known = time.Minute
 )
 
-// Every has look look for calls that are late, from time to time, until it is stopped. After that it is not called.
+// Every calls look at regular intervals until it is stopped. look is not called after stop returns.
 func Every(look func(now time.Time)) (stop func()) {
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -39,24 +40,24 @@ func Every(look func(now time.Time)) (stop func()) {
 	return func() { close(over); <-ended }
 }
 
-// Calls are the calls that no worker has reported to have begun. The zero value has none. It is of one goroutine.
+// Calls tracks the calls that no worker has begun. The zero value is empty. It is not safe for concurrent use.
 type Calls struct {
 	open map[schemas.CallKey]*call
 }
 
 type call struct {
-	tool  string
-	seq   uint64
-	since time.Time // zero while somebody's approval is waited for
-	told  bool
+	tool     string
+	seq      uint64
+	since    time.Time // zero while the call waits for approval
+	reported bool
 }
 
-// Event takes in an event that has come at now.
+// Event processes an event that was received at now.
 func (c *Calls) Event(e schemas.Event, now time.Time) {
 	switch d := e.Data.(type) {
 	case *schemas.ToolExecutionStart:
 		if now.Sub(e.Time) > known {
-			return // of an update that said that it has begun nothing may be left
+			return // the update that reports its beginning may have expired
 		}
 		if c.open == nil {
 			c.open = map[schemas.CallKey]*call{}
@@ -70,7 +71,7 @@ func (c *Calls) Event(e schemas.Event, now time.Time) {
 		if w := c.open[d.Call]; w != nil {
 			w.since = now
 		}
-	case *schemas.SubagentStart: // it needs no worker
+	case *schemas.SubagentStart: // needs no worker
 		delete(c.open, d.Call)
 	case *schemas.ToolExecutionEnd:
 		delete(c.open, d.Call)
@@ -79,7 +80,7 @@ func (c *Calls) Event(e schemas.Event, now time.Time) {
 	}
 }
 
-// Update takes in an update, and returns what to say of it, if anything: that a call is no longer waited for.
+// Update processes an update. It returns a line to print if a late call has begun, else "".
 func (c *Calls) Update(u schemas.Update) string {
 	d, ok := u.Data.(*schemas.ToolExecutionUpdate)
 	if !ok {
@@ -87,23 +88,23 @@ func (c *Calls) Update(u schemas.Update) string {
 	}
 	w := c.open[d.Call]
 	delete(c.open, d.Call)
-	if w == nil || !w.told {
+	if w == nil || !w.reported {
 		return ""
 	}
-	return fmt.Sprintf("(a worker has begun %s %s)", w.tool, d.Call)
+	return fmt.Sprintf("(a worker has started %s %s)", w.tool, d.Call)
 }
 
-// Late returns what to say of the calls that are late by now, each once.
+// Late returns a line for each call that has become late, once per call.
 func (c *Calls) Late(now time.Time) (lines []string) {
 	bySeq := func(a, b schemas.CallKey) int { return cmp.Compare(c.open[a].seq, c.open[b].seq) }
 	for _, key := range slices.SortedFunc(maps.Keys(c.open), bySeq) {
 		w := c.open[key]
-		if w.told || w.since.IsZero() || now.Sub(w.since) < Late {
+		if w.reported || w.since.IsZero() || now.Sub(w.since) < Late {
 			continue
 		}
-		w.told = true
-		lines = append(lines, fmt.Sprintf("(waiting for a worker: none has reported in %s that it has begun %s %s)",
-			Late, w.tool, key))
+		w.reported = true
+		lines = append(lines, fmt.Sprintf("(waiting for a worker: none has started %s %s in %s)",
+			w.tool, key, Late))
 	}
 	return lines
 }

@@ -31,7 +31,7 @@ func TestLateCalls(t *testing.T) {
 		}
 	}
 	line := func(what string) string {
-		return "(waiting for a worker: none has reported in 5s that it has begun " + what + ")"
+		return "(waiting for a worker: none has started " + what + " in 5s)"
 	}
 	late(time.Hour)
 	event(1, waiting.Late*100, &schemas.ToolExecutionStart{ToolName: "old"})
@@ -46,7 +46,7 @@ func TestLateCalls(t *testing.T) {
 	late(5*time.Second, line("bash c9"), line("read c10"))
 	event(23, 6*time.Second, &schemas.ApprovalResolved{Call: "c11", Approved: true})
 	late(10 * time.Second)
-	update("c9", "(a worker has begun bash c9)")
+	update("c9", "(a worker has started bash c9)")
 	update("c9", "")
 	late(11*time.Second, line("ask c11"))
 	event(24, 12*time.Second, &schemas.ToolExecutionStart{ToolName: "last"})

@@ -1,4 +1,4 @@
-// A call that waits for somebody's agreement, or had an answer.
+// A call that waits for approval, or was answered.
 
 import { clock, json } from "../format.js";
 import { doing } from "../state.js";
@@ -10,13 +10,14 @@ export function Approval({ a, session }) {
       ${a.answer.args ? ", with other arguments" : ""}${a.answer.reason ? `: ${a.answer.reason}` : ""} <span class="at">${clock(a.answer.time)}</span></p>`;
   }
   return html`<div class="approval asks"><p>${a.by ? `${a.by} asks` : "This call waits for approval"}${a.reason ? `: ${a.reason}` : ""}</p>
-    ${session && html`<${Answer} session=${session} call=${a.call} args=${a.args} />`}</div>`;
+    ${session && html`<${Answer} session=${session} asked=${a} />`}</div>`;
 }
 
-/** Approve, as it is or with other arguments, and deny, with a reason. Who is blind to the arguments cannot approve. */
-export function Answer({ session, call, args, blind = false }) {
+/** Approve what is asked, as it is or with other arguments, and deny it, with a reason. Who is blind to the arguments cannot approve. */
+export function Answer({ session, asked, blind = false }) {
+  const { args } = asked;
   const [reason, setReason] = useState("");
-  const [edited, setEdited] = useState(null); // the text of the arguments while somebody changes them
+  const [edited, setEdited] = useState(null); // the text of the arguments while the user edits them
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
   const answer = async (kind) => {
@@ -24,7 +25,7 @@ export function Answer({ session, call, args, blind = false }) {
     setProblem(other.problem ?? "");
     if (other.problem) return;
     setBusy(true);
-    await doing(kind === "approve" ? "Approve" : "Deny", () => session[kind](call, reason || undefined, other.args && { args: other.args }));
+    await doing(kind === "approve" ? "Approve" : "Deny", () => session[kind](asked, reason || undefined, other.args && { args: other.args }));
     setBusy(false);
   };
   return html`<div class="answer"><button class="primary" disabled=${busy || blind} onClick=${() => answer("approve")}>
@@ -38,14 +39,14 @@ export function Answer({ session, call, args, blind = false }) {
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}</div>`;
 }
 
-/** What somebody has made of arguments: args, undefined where they are as they were, or a problem. */
+/** The edited arguments: args, undefined if they are unchanged, or a problem. */
 function changed(text, before) {
   let args;
   try {
     args = JSON.parse(text);
   } catch (err) {
-    return { problem: `This is no JSON: ${err.message}` };
+    return { problem: `This is not JSON: ${err.message}` };
   }
-  if (typeof args !== "object" || args === null || Array.isArray(args)) return { problem: "Arguments are a JSON object." };
+  if (typeof args !== "object" || args === null || Array.isArray(args)) return { problem: "The arguments must be a JSON object." };
   return JSON.stringify(args) === JSON.stringify(before) ? {} : { args };
 }

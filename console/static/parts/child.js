@@ -1,4 +1,4 @@
-// The sub-agent that a call has begun: where it is, and how it is.
+// The sub-agent that a call has started: a link to it, and its state.
 
 import { STATUS, visible } from "../format.js";
 import { resultOf } from "../subagents.js";
@@ -6,7 +6,7 @@ import { html, useEffect, useState } from "../vendor/preact.js";
 
 const AGAIN = 2000; // ms
 
-/** While it works its own state is asked for, where session is there to ask. */
+/** While the sub-agent works, its state is polled, if session is set. */
 export function Child({ child, session, id }) {
   const [status, setStatus] = useState("");
   const works = child.state !== "ended";
@@ -24,7 +24,7 @@ export function Child({ child, session, id }) {
     ask();
     return () => (stop.abort(), clearTimeout(timer));
   }, [session, child.session, works]);
-  const how = child.state === "ended" ? resultOf(child.result) : child.state === "stops" ? "is told to stop" : STATUS[status] ?? "at work";
+  const how = child.state === "ended" ? resultOf(child.result) : child.state === "stops" ? "was asked to stop" : STATUS[status] ?? "at work";
   return html`<p class="child">Sub-agent <a href="#/s/${child.session}"><bdi>${visible(child.name || child.session, true)}</bdi></a>
     <span class="state ${works ? status || "running" : child.result.isError ? "failed" : "idle"}" role="status"><span class="dot" aria-hidden="true"></span>${how}</span>
     ${child.background && html`<span class="tag">in the background</span>`} <a href="#/s/${id}/with/${child.session}">Side by side</a></p>`;

@@ -1,14 +1,14 @@
-// Where somebody says something to a session.
+// The input of a session.
 
 import { doing } from "../state.js";
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 
 const MODES = {
-  prompt: ["Prompt", "a run of its own, after the one under way"], steer: ["Steer", "reaches the model before its next call"],
-  followUp: ["Follow up", "reaches the model when the run would end"], interrupt: ["Interrupt", "ends the run under way and begins another"],
+  prompt: ["Prompt", "starts its own run, after the current one"], steer: ["Steer", "reaches the model before its next call"],
+  followUp: ["Follow up", "reaches the model when the run would end"], interrupt: ["Interrupt", "ends the current run and starts another"],
 };
 
-const KINDS = /^image\/(png|jpeg|gif|webp)$/; // what models take
+const KINDS = /^image\/(png|jpeg|gif|webp)$/; // types that models accept
 
 /** A picture that was pasted or dropped. */
 async function picture(file) {
@@ -38,7 +38,7 @@ export function Composer({ session, running, fresh, draft, quiet }) {
     setImages([]);
     const sent = await doing(MODES[how][0], () => (how === "prompt" || how === "interrupt"
       ? session.prompt(input, how === "interrupt" ? { whenBusy: "interrupt" } : {}) : session[how](input)));
-    if (!sent) setText(text), setImages(images); // nothing that was written is lost
+    if (!sent) setText(text), setImages(images); // keep the input if sending has failed
   };
   const pressed = (e) => {
     if (e.isComposing) return;
@@ -60,8 +60,8 @@ export function Composer({ session, running, fresh, draft, quiet }) {
   return html`<form class="composer" aria-label="Message" onSubmit=${(e) => (e.preventDefault(), send())} onDrop=${pasted} onDragOver=${(e) => e.preventDefault()}>
     ${images.length > 0 && html`<div class="images">${images.map((img, i) => html`<span><img alt="Picture ${i + 1}" src=${`data:${img.mimeType};base64,${img.data}`} />
       <button type="button" aria-label="Remove picture ${i + 1}" onClick=${() => setImages(images.filter((x) => x !== img))}>×</button></span>`)}</div>`}
-    <textarea ref=${box} rows="3" aria-label="What to say" value=${text} placeholder=${fresh ? "What is to be done?" : running ? "Steer the run, or choose another way"
-      : "Say something"} onInput=${(e) => setText(e.target.value)} onKeyDown=${pressed} onPaste=${pasted}></textarea>
+    <textarea ref=${box} rows="3" aria-label="What to say" value=${text} placeholder=${fresh ? "What should the agent do?" : running ? "Steer the run, or choose another way"
+      : "Write a message"} onInput=${(e) => setText(e.target.value)} onKeyDown=${pressed} onPaste=${pasted}></textarea>
     <div class="buttons">${running && html`<select aria-label="How it is said" value=${mode} onChange=${(e) => setMode(e.target.value)}>${Object.entries(MODES).map(
       ([value, [name, what]]) => html`<option value=${value} title=${what} selected=${value === mode}>${name}</option>`)}</select>`}
       <button class="primary" title="Enter">${MODES[mode][0]}</button>

@@ -52,13 +52,13 @@ function Block({ b, entry, session, id }) {
   return html`<${Json} value=${b} />`;
 }
 
-const STATES = { asked: "asked", running: "running", waiting: "waits for approval", done: "done", lost: "without a result" };
+const STATES = { asked: "requested", running: "running", waiting: "waits for approval", done: "done", lost: "without a result" };
 
-/** Longer than a worker works in silence; what is kept of updates says nothing of calls that are older than a minute. */
+/** Longer than the time between two updates of a worker; updates are kept for a minute, so older ones are unknown. */
 const LATE = 5000;
 const KNOWN = 60_000;
 
-/** How a call stands. One of which no worker has reported anything waits for one. */
+/** The state of a call. A call without an update waits for a worker. */
 function Standing({ call, text }) {
   const silent = call?.state === "running" && !call.partial && !call.child;
   const [late, setLate] = useState(false);
@@ -71,16 +71,16 @@ function Standing({ call, text }) {
   return html`<span class="tag" title=${late ? "No worker has reported that it has begun the call" : undefined}>${late ? "waiting for a worker" : text}</span>`;
 }
 
-/** What a call is about, in a line. */
+/** The summary of a call in one line. */
 function subject(args) {
   const value = args && (args.command ?? args.path ?? args.pattern ?? args.query ?? Object.values(args).find((v) => typeof v === "string"));
   return typeof value === "string" ? visible(value.split("\n", 1)[0].slice(0, 200), true) : "";
 }
 
-/** A replacement that a difference shows all of. */
+/** Reports whether a difference shows all of a replacement. */
 const isEdit = (e) => typeof e?.oldText === "string" && typeof e?.newText === "string" && Object.keys(e).length === 2;
 
-/** The arguments of a call, all of them: replacements as differences, and what there is beside them. */
+/** All arguments of a call: replacements as differences, and the other arguments. */
 function Arguments({ args, plain }) {
   if (plain || !Array.isArray(args?.edits) || !args.edits.every(isEdit)) return html`<${Json} value=${args} exact />`;
   const { edits, ...others } = args;
@@ -103,7 +103,7 @@ function Call({ b, call, session, id }) {
     ${call?.approval && html`<${Approval} a=${call.approval} session=${session} />`}
     ${call?.said && html`<details><summary>Arguments, as the model wrote them</summary><${Json} value=${call.said} exact /></details>`}
     ${call?.asked && html`<details><summary>Arguments that were asked about</summary><${Json} value=${call.asked} exact /></details>`}
-    <details open=${!call || call.state !== "done"}><summary>${call?.asked ? `Arguments, as ${call.approval.answer.by} has changed them`
+    <details open=${!call || call.state !== "done"}><summary>${call?.asked ? `Arguments, changed by ${call.approval.answer.by}`
       : call?.said ? "Arguments, as they are executed" : "Arguments"}</summary>
       ${args === undefined ? html`<${Text} text=${b.raw ?? ""} mono live />` : html`<${Arguments} args=${args} plain=${call?.result?.details?.diff} />`}</details>
     ${result && html`<div class="result" aria-label=${call.result ? "Result" : "Progress"}><${Content} content=${result.content} details=${result.details}

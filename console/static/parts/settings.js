@@ -1,4 +1,4 @@
-// What a session is driven with from its next run on.
+// The settings of a session from its next run on.
 
 import { doing } from "../state.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
@@ -39,6 +39,6 @@ async function doingQuietly(f, then) {
   try {
     then(await f());
   } catch {
-    // the choice is empty, and what the session has stays
+    // the choice is empty, and the session keeps its setting
   }
 }

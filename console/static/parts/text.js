@@ -12,14 +12,14 @@ function fold(text, fromEnd) {
   if (text.length <= LONG) {
     let at = -1;
     for (let n = 0; n < LINES; n++) if ((at = text.indexOf("\n", at + 1)) < 0) return undefined;
-    if (text.indexOf("\n", at + 1) < 0) return undefined; // one line more is no reason
+    if (text.indexOf("\n", at + 1) < 0) return undefined; // folding a single line is not worth it
     if (!fromEnd) return text.slice(0, at);
   }
   if (!fromEnd) return text.slice(0, LONG / 2).split("\n", LINES).join("\n");
   return text.slice(-LONG / 2).split("\n").slice(-LINES).join("\n");
 }
 
-/** Text as it is. exact shows what turns its direction around; live shows the end of a long one, which grows. */
+/** Plain text. exact shows characters that change its direction; live shows the end of a long text that grows. */
 export function Text({ text, exact = false, live = false, long = false, mono = false, label }) {
   const [open, setOpen] = useState(false);
   const folded = useMemo(() => (long ? undefined : fold(text, live)), [text, live, long]);
@@ -32,7 +32,7 @@ export function Text({ text, exact = false, live = false, long = false, mono = f
 }
 
 /**
- * A text that grows, in blocks of whole lines. Those that are full stay as they are, so a frame lays out the last one only.
+ * A text that grows, in blocks of whole lines. Full blocks do not change, so a frame lays out only the last one.
  */
 function blocks(text) {
   const list = [];
@@ -46,7 +46,7 @@ function blocks(text) {
   return list;
 }
 
-/** JSON, or a text that may be some, for reading. */
+/** JSON, or a text that may be JSON, indented. */
 export function Json({ value, exact }) {
   const text = useMemo(() => pretty(value), [value]);
   return html`<${Text} text=${text} mono exact=${exact} />`;
@@ -73,14 +73,14 @@ export function Diff({ text }) {
       ${open ? "Show less" : `Show all ${lines.length} lines`}</button>`}`;
 }
 
-const IMAGES = /^image\/(png|jpeg|gif|webp|avif|bmp)$/; // no SVG, which is more than a picture
+const IMAGES = /^image\/(png|jpeg|gif|webp|avif|bmp)$/; // no SVG, which may contain scripts
 
 export function Picture({ block }) {
   if (!IMAGES.test(block.mimeType)) return html`<p class="quiet">A picture (${block.mimeType}).</p>`;
   return html`<img class="picture" alt="A picture" loading="lazy" src=${`data:${block.mimeType};base64,${block.data}`} />`;
 }
 
-/** The content of a tool's result. */
+/** The content of a tool result. */
 export function Content({ content = [], details, live }) {
   if (typeof details?.diff === "string" && details.diff) return html`<${Diff} text=${details.diff} />`;
   return content.map((b, i) => (b.type === "image" ? html`<${Picture} key=${i} block=${b} />`

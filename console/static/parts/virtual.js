@@ -1,4 +1,4 @@
-// A list of which only what is seen is on the page: all rows have one height.
+// A list that renders only its visible rows. All rows have the same height.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 

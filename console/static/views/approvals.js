@@ -1,13 +1,13 @@
-// What waits for approval, of all sessions.
+// The calls of all sessions that wait for approval.
 
 import { Answer } from "../parts/approval.js";
 import { Json } from "../parts/text.js";
-import { ago, clock } from "../format.js";
+import { ago, askedKey, clock } from "../format.js";
 import { notify, notifying } from "../notify.js";
 import { useWatched } from "../state.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
 
-/** Whether the browser says so when something waits and the page is not looked at. */
+/** The switch for browser notifications while the page is in the background. */
 function Notify() {
   const [how, setHow] = useState(notifying());
   if (how === "never") return html`<p class="quiet">Notifications are not to be had: the browser has none, or has been told not to show them.</p>`;
@@ -25,10 +25,10 @@ export function ApprovalsView({ bus, waiting }) {
   return html`<section class="page" aria-label="Approvals"><h1>Approvals</h1><${Notify} />
     ${waiting.error && html`<p class="problem" role="alert">${waiting.error}</p>`}
     ${waiting.list.length === 0 && html`<p class="empty">Nothing waits for approval.</p>`}
-    <ul class="cards" role="list">${waiting.list.map((a) => html`<li key="${a.session}/${a.seq}" class="card">
+    <ul class="cards" role="list">${waiting.list.map((a) => html`<li key=${askedKey(a)} class="card">
       <header><span class="tool">${a.toolName}</span> in <a href="#/s/${a.session}">${a.session}</a>
         <span class="quiet">since ${clock(a.requested)}, ${ago(a.requested, now)}${a.expires ? `, until ${clock(a.expires)}` : ""}</span></header>
       <p>${a.by || "The runner"} asks${a.reason ? `: ${a.reason}` : ""}</p>
       ${a.unreadable ? html`<p class="problem" role="alert">What it would be executed with cannot be read.</p>` : html`<${Json} value=${a.args ?? {}} exact />`}
-      <${Answer} session=${bus.session(a.session)} call=${a.call} args=${a.args} blind=${a.unreadable} /></li>`)}</ul></section>`;
+      <${Answer} session=${bus.session(a.session)} asked=${a} blind=${a.unreadable} /></li>`)}</ul></section>`;
 }

@@ -1,4 +1,4 @@
-// What runs the sessions: runners, workers, queues, dead letters, profiles, models. What is unhealthy comes first.
+// The deployment: runners, workers, queues, dead letters, profiles, models. Problems come first.
 
 import { Text } from "../parts/text.js";
 import { count, cost, many } from "../format.js";
@@ -20,7 +20,7 @@ async function look(bus) {
     : { error: seen[i].reason.message }]));
 }
 
-/** The profiles, with what is used of their budgets, where that can be read. */
+/** The profiles, with the usage of their budgets if it can be read. */
 async function profiles(fleet) {
   const list = await fleet.profiles();
   return Promise.all(list.map(async (p) => (p.budget
@@ -65,7 +65,7 @@ export function FleetView({ bus }) {
     <${Part} title="Runners" part=${seen.runners} empty="No runner answers.">${(list) => html`<${Table} head=${["id", "state", "model", "partitions", "at work", "sessions", "version"]}
       rows=${[...list].sort((a, b) => ill(a) - ill(b)).map((r) => [r.id, r.ready === undefined ? "no answer" : r.ready ? "ready" : "not ready", r.model,
         r.partitions?.length, r.inFlight, r.sessions, r.version])} />`}</${Part}>
-    <${Part} title="Inbox" part=${seen.inbox} empty="There is none.">${(list) => html`<p>${list.reduce((n, q) => n + q.pending, 0)} commands wait,
+    <${Part} title="Inbox" part=${seen.inbox} empty="There is no inbox.">${(list) => html`<p>${list.reduce((n, q) => n + q.pending, 0)} commands wait,
       ${" "}${list.reduce((n, q) => n + q.atWork, 0)} are at work.</p>`}</${Part}>
     <${Part} title="Tools" part=${{ ...seen.tools, value: tools }} empty="No worker announces a tool.">${(list) => html`<${Table}
       head=${["tool", "version", "workspace", "effect", "calls wait", "at work", "workers"]} rows=${list.map((t) => [t.name, t.version, t.workspace, t.effect ?? "unsafe",
@@ -78,7 +78,7 @@ export function FleetView({ bus }) {
         cost(m.rates.cacheRead), cost(m.rates.cacheWrite), m.key ? "yes" : "no"])} />`}</${Part}></section>`;
 }
 
-/** What is not as it should be, or that all is. */
+/** The list of problems, or the message that there are none. */
 function Health({ list }) {
   return html`<section aria-label="Health" class="health">${list.length === 0 ? html`<p class="approval ok">Nothing is wrong.</p>`
     : html`<ul role="list">${list.map((p) => html`<li key=${p.text} class=${p.grave ? "problem" : "warn"}>${p.text}</li>`)}</ul>`}</section>`;

@@ -1,4 +1,4 @@
-// Two sessions side by side: one and its copy that went another way, say.
+// Two sessions side by side, for example a session and its branch.
 
 import { cost, count, duration, model, REASON } from "../format.js";
 import { Followed } from "../session.js";
@@ -21,7 +21,7 @@ const FACTS = [
   ["tokens", (f) => f.lastEnd && count(f.lastEnd.usage?.totalTokens)], ["cost", (f) => f.lastEnd && cost(f.lastEnd.usage?.cost?.total)],
 ];
 
-/** What the newest runs of both came to. */
+/** The outcomes of the newest runs of both. */
 function Runs({ ids, folds }) {
   return html`<details open><summary>The newest runs</summary><div class="scroll"><table><thead><tr><th scope="col">of</th>
     ${FACTS.map(([name]) => html`<th scope="col">${name}</th>`)}</tr></thead><tbody>${folds.map((f, i) => html`<tr><th scope="row">${ids[i]}</th>

@@ -1,4 +1,4 @@
-// One session: its conversation, what waits, what it uses, and where somebody says something.
+// One session: its conversation, queue, usage and input.
 
 import { Composer } from "../parts/composer.js";
 import { Entry } from "../parts/entry.js";
@@ -14,7 +14,7 @@ export function SessionView({ bus, id }) {
   return html`<${FollowedView} bus=${bus} id=${id} followed=${useOwned(() => new Followed(bus, id), [bus, id])} />`;
 }
 
-/** A session that somebody else follows. beside is set where another stands next to it. */
+/** A session that the caller follows. beside is set if another session is shown next to it. */
 export function FollowedView({ bus, id, followed, beside = false }) {
   if (!followed) return null;
   if (followed.error) return html`<p class="problem" role="alert">${followed.error}</p>`;
@@ -50,19 +50,19 @@ function Facts({ fold, stats, id }) {
   const filled = fold.context || stats?.contextTokens || 0;
   const window = stats?.contextWindow ?? 0;
   const status = fold.run ? (fold.waiting.size ? "waiting_for_approval" : "running") : fold.lastEnd?.bad ? "failed" : "idle";
-  const state = fold.seq === 0 ? "new" : fold.run && fold.streaming ? "the model speaks" : STATUS[status];
+  const state = fold.seq === 0 ? "new" : fold.run && fold.streaming ? "the model is answering" : STATUS[status];
   return html`<header class="facts" aria-label="About the session"><h1><a href="#/s/${id}">${fold.name ? html`<bdi>${fold.name}</bdi>` : id}</a></h1>
     <span class="state ${status}" role="status"><span class="dot" aria-hidden="true"></span>${state}
       ${fold.run ? ` (${duration(Math.max(0, now - Date.parse(fold.run.started)))})` : ""}</span>
     <span>${model(fold.config.model ?? stats?.model)}</span>
-    <span title="What the newest reply filled of the model's window">context ${count(filled)}${window ? ` of ${count(window)}, ${Math.round((100 * filled) / window)} %` : ""}</span>
+    <span title="Share of the context window that the newest reply used">context ${count(filled)}${window ? ` of ${count(window)}, ${Math.round((100 * filled) / window)} %` : ""}</span>
     ${window > 0 && html`<meter min="0" max=${window} high=${window * 0.8} value=${filled} aria-label="Context used">${filled}</meter>`}
     <span>${cost(fold.cost)}</span><a href="#/s/${id}/time">Time</a><a href="#/?parent=${id}">Branches</a></header>`;
 }
 
 const nodes = new WeakMap(); // by entry
 
-/** An entry's node, the same one until it changes: what is the same is not looked at again when a frame is made. */
+/** An entry's node, the same object until the entry changes: Preact skips a node that is the same in the next frame. */
 function nodeOf(entry, session, id, back) {
   const kept = nodes.get(entry);
   if (kept?.v === entry.v && kept.session === session && !kept.back === !back) return kept.node;
@@ -71,12 +71,12 @@ function nodeOf(entry, session, id, back) {
   return node;
 }
 
-/** The newest entries, and more of them above on demand. It stays at the end unless somebody has scrolled up. */
+/** The newest entries, and older ones on demand. It stays at the end unless the user has scrolled up. */
 function Entries({ fold, session, id, back }) {
   const [shown, setShown] = useState(SHOWN);
   const ref = useRef();
   const atEnd = useRef(true);
-  const before = useRef(null); // height, when more is shown above
+  const before = useRef(null); // height before older entries are added above
   useLayoutEffect(() => {
     const el = ref.current;
     if (before.current !== null) {
@@ -90,7 +90,7 @@ function Entries({ fold, session, id, back }) {
   const scrolled = () => {
     const el = ref.current;
     if (!el) return;
-    // Entries have their height when they are seen, which moves the end away; who looks at something else goes up.
+    // Entries get their height when they become visible, which moves the end away. Only the user scrolls up.
     if (el.scrollHeight - el.scrollTop - el.clientHeight < 60) atEnd.current = true;
     else if (el.scrollTop < top.current) atEnd.current = false;
     top.current = el.scrollTop;
@@ -98,7 +98,7 @@ function Entries({ fold, session, id, back }) {
   useEffect(() => {
     const el = ref.current;
     const observer = new ResizeObserver(() => atEnd.current && (el.scrollTop = el.scrollHeight));
-    observer.observe(el); // what is below it grows, too
+    observer.observe(el); // the content below it grows, too
     if (el.querySelector(".list")) observer.observe(el.querySelector(".list"));
     return () => observer.disconnect();
   }, [fold.entries.length > 0]);
@@ -110,14 +110,14 @@ function Entries({ fold, session, id, back }) {
   };
   return html`<div class="entries" ref=${ref} onScroll=${scrolled} tabindex="0" role="region" aria-label="Conversation of ${id}">
     ${from > 0 && html`<button class="earlier" onClick=${earlier}>Show ${Math.min(SHOWN, from)} earlier of ${from}</button>`}
-    ${all.length === 0 && html`<p class="empty">Nothing has been said here.</p>`}
+    ${all.length === 0 && html`<p class="empty">No messages yet.</p>`}
     ${all.length > 0 && html`<div class="list" role="feed" aria-busy=${fold.streaming !== null}>${all.slice(from).map((entry) =>
       nodeOf(entry, session, id, back))}</div>`}</div>`;
 }
 
 const WHERE = { prompts: "runs later", interrupt: "runs next", steering: "steers", follow_up: "follows up" };
 
-/** What waits, each of which can be taken back. */
+/** The queued inputs, each of which can be withdrawn. */
 function Queue({ fold, session }) {
   if (fold.queue.length === 0) return null;
   return html`<ul class="queue" role="list" aria-label="What waits">${fold.queue.map((q) => html`<li key=${q.id} class="card"><span class="tag">${WHERE[q.where] ?? q.where}</span>

@@ -10,7 +10,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js"
 const CHOICES = [["", "all"], ["running,waiting_for_tools", "running"], ["waiting_for_approval", "waiting for approval"], ["idle", "at rest"],
   ["failed,damaged", "failed"]];
 
-/** A new session's id: when it was made, and something of chance. */
+/** A new session's id: the time and a random part. */
 export function newId() {
   const part = Array.from(crypto.getRandomValues(new Uint8Array(4)), (b) => b.toString(16).padStart(2, "0")).join("");
   return `s-${new Date().toISOString().slice(0, 10).replaceAll("-", "")}-${part}`;
@@ -64,13 +64,13 @@ export function SessionsView({ bus, query }) {
       <button type="button" class="primary" onClick=${() => go(`#/s/${newId()}`)}>New session</button></form>
     ${list?.error && html`<p class="problem" role="alert">${list.error}</p>`}
     ${list?.partial && html`<p class="problem">The runners are reading the logs; sessions may be missing.</p>`}
-    ${list?.loaded && list.rows.length === 0 && html`<p class="empty">${text || status || profile || parent ? "No session is like this."
+    ${list?.loaded && list.rows.length === 0 && html`<p class="empty">${text || status || profile || parent ? "No session matches."
       : "There are no sessions yet."}</p>`}
     ${list && html`<${VirtualList} rows=${rows} height=${64} label="Sessions" more=${list.more} near=${() => list.load()}
       id=${(r) => rowOf(r).s.session} fold=${(r, away) => fold(rowOf(r), away)} row=${(r) => html`<${Row} r=${rowOf(r)} trees=${rows !== all} now=${now} fold=${fold} />`} />`}</section>`;
 }
 
-/** A row, which leaves room for the button of a family where there is one in the list. */
+/** A row. It leaves room for the button of a family if the list contains a family. */
 function Row({ r, trees, now, fold }) {
   const { s, depth, size } = r;
   const indent = { marginLeft: `${Math.min(depth, 8) * 1.5 + (size > 0 ? 0 : 2.2)}rem` };

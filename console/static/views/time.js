@@ -1,4 +1,4 @@
-// A session in time: every event, the state at any of them, what lies between two, and a way to go on from one.
+// The time line of a session: every event, the state at any event, the differences between two, and a branch from one.
 
 import { doing, go, replace, useOwned } from "../state.js";
 import { difference } from "../between.js";
@@ -23,13 +23,13 @@ export function TimeView({ bus, id, seq, from }) {
   return html`<${Time} bus=${bus} id=${id} events=${followed.events} seq=${seq} from=${from} last=${followed.events.length} />`;
 }
 
-/** Folds the events up to one, on top of a fold of fewer. */
+/** Folds the events up to one, starting from a fold of fewer. */
 function foldTo(events, seq, fold = new Fold()) {
   for (let n = fold.seq; n < seq; n++) fold.apply({ event: events[n] });
   return fold;
 }
 
-/** The fold of the events up to one. Going on from the one before takes only what is new. */
+/** The fold of the events up to one. It continues from the previous fold if that has fewer events. */
 function useFold(events, seq) {
   const kept = useRef(null);
   const { current: before } = kept;
@@ -41,7 +41,7 @@ function Time({ bus, id, events, seq, from, last }) {
   const mark = from > 0 && from <= last ? from : 0;
   const fold = useFold(events, at);
   const to = (n, since = mark) => replace(`#/s/${id}/e/${Math.min(Math.max(1, n), last)}${since ? `?from=${since}` : ""}`);
-  const step = useRef(); // as it was rendered last: a key may come before effects
+  const step = useRef(); // of the last render: a key may arrive before the effects run
   step.current = (n) => to(at + n);
   useEffect(() => {
     const pressed = (e) => {
@@ -89,7 +89,7 @@ function Attributes({ e }) {
   return html`<dl>${Object.entries(attributes).filter(([, v]) => v !== "").map(([k, v]) => html`<dt>${k}</dt><dd>${v}</dd>`)}</dl>`;
 }
 
-/** What is different between two events. */
+/** The differences between the states at two events. */
 function Between({ events, id, from, to }) {
   const { values, entries } = useMemo(() => difference(foldTo(events, from), foldTo(events, to)), [events, from, to]);
   const kinds = new Map();
@@ -104,7 +104,7 @@ function Between({ events, id, from, to }) {
         <${Entry} key=${entry.key} entry=${entry} v=${entry.v} id=${id} />`)}</div></details>`}</section>`;
 }
 
-/** Goes back to right before the run that the event is in, and asks another model the same. */
+/** Branches right before the run that contains the event, and sends the same input to another model. */
 function Rerun({ bus, id, at, events, now }) {
   const [models, setModels] = useState(null);
   const start = events.slice(0, at).findLast((e) => e.type === "agent_start");

@@ -1,5 +1,5 @@
-// Says how many of the updates that are published for a reply without an end the client yields, and that what is stored
-// after them comes.
+// Prints how many updates of an endless reply the client yields, and the type of the event stored after them,
+// which must arrive.
 import { Follower } from "../../../bus/client/js/follow.js";
 
 const encoded = (v) => new TextEncoder().encode(JSON.stringify(v));
@@ -16,7 +16,7 @@ async function run(what, updates) {
   const stored = { AGENT_EVT: [event(1, "message_start", { messageId: "m1", role: "assistant" })], AGENT_UPD: updates };
   const link = {
     async *stored(stream, _, { after = 0 } = {}) { for (const m of stored[stream]) if (m.seq > after) yield m; },
-    async *untilRead(read) { yield* read(); },
+    async *retryRead(read) { yield* read(); },
   };
   const follower = new Follower(link, subjects, "s1");
   let yielded = 0;

@@ -46,7 +46,7 @@ const scenarios = {
       if (/no responders/.test(err.message) && unheard.size < unheard.add(kind).size) say({ unheard: kind });
       throw err;
     });
-    await assert.rejects(c.session("s1").state({ signal, timeout: 300 }), /given up after 300 ms: query .*: no runner answers/);
+    await assert.rejects(c.session("s1").state({ signal, timeout: 300 }), /gave up after 300 ms: query .*: no runner answers/);
     const [run, page] = await Promise.all([c.session("s1").prompt("go", { signal }), c.sessions({}, { signal })]);
     say({ result: await run.wait({ signal }), ok: Array.isArray(page.sessions) });
   },
@@ -78,6 +78,38 @@ const scenarios = {
     }
   },
 
+  // Answers what it was shown after the session has begun anew, and then what waits, of which it is told.
+  async anew() {
+    const o = { signal };
+    const s = c.session("s1");
+    const approvals = c.approvals(o)[Symbol.asyncIterator]();
+    const { value: old } = await approvals.next();
+    await told({ streaming: true });
+    for (const answer of [() => s.approve(old, "", o), () => s.deny(old, "", o), () => s.approve(old, "", { ...o, args: { v: "2" } })]) {
+      await assert.rejects(answer(), (err) => err instanceof RejectedError && err.code === "stale" && /look at the call again/.test(err.message));
+    }
+    let over = 0;
+    let { value: now } = await approvals.next();
+    for (; !now.waiting; now = (await approvals.next()).value) {
+      assert.deepEqual([now.digest, now.resolved], [old.digest, undefined]);
+      over++;
+    }
+    assert.deepEqual([over, now.seq, now.call], [1, old.seq, old.call]);
+    assert.notEqual(now.digest, old.digest);
+    await s.approve(now, "", o);
+    const { value: end } = await approvals.next();
+    assert.deepEqual([end.digest, end.waiting, end.resolved?.approved], [now.digest, false, true]);
+    await approvals.return();
+    say({ ok: true });
+  },
+
+  // Queries where a stream stores them and acknowledges each.
+  async stored() {
+    const page = await c.sessions({}, { signal });
+    await assert.rejects(c.session("nobody").state({ signal }), (err) => err instanceof QueryError && err.code === "not_found");
+    say({ ok: Array.isArray(page.sessions) });
+  },
+
   async methods() {
     const o = { signal };
     const s = c.session("s1");
@@ -98,7 +130,9 @@ const scenarios = {
     const follow = await s.followUp("and then?", o);
     await s.do("cancel_input", { inputId: follow.commandId }, o);
     await assert.rejects(follow.wait(o), (err) => err instanceof WithdrawnError && !err.superseded);
-    await s.approve(first.call, "why not", o);
+    assert.match(first.digest, /^sha256:[0-9a-f]{64}$/);
+    await assert.rejects(s.deny({ ...first, digest: `sha256:${"0".repeat(64)}` }, "", o), { code: "stale" });
+    await s.approve(first, "why not", o);
     const { value: over } = await approvals.next();
     assert.deepEqual([over.seq, over.waiting, over.resolved.approved, over.resolved.reason], [first.seq, false, true, "why not"]);
     const result = await run.wait(o);
@@ -109,7 +143,7 @@ const scenarios = {
     const second = await c.session("s2").prompt("go", o);
     const { value: asked } = await approvals.next();
     assert.equal(asked.session, "s2");
-    await c.session("s2").deny(asked.call, "no", o);
+    await c.session("s2").deny(asked.call, "no", o); // as by hand: whatever waits under this key
     assert.equal((await approvals.next()).value.resolved.approved, false);
     await approvals.return();
     await second.wait(o);

@@ -1,7 +1,7 @@
-// Says which errors of nats-core the client takes for something that goes away by itself. MODULES is where its NATS
-// client is.
+// Prints which errors of nats-core the client treats as transient. MODULES is where its NATS
+// client is installed.
 import { createRequire } from "node:module";
-import { passing } from "../../../bus/client/js/stored.js";
+import { isTransient } from "../../../bus/client/js/stored.js";
 
 const nats = createRequire(`${process.env.MODULES}/`)("@nats-io/transport-node");
 
@@ -13,4 +13,4 @@ const errors = {
   closed: new nats.ClosedConnectionError(),
   denied: new nats.PermissionViolationError("x", "publish", "a.subject"),
 };
-for (const [name, err] of Object.entries(errors)) console.log(`${name}: ${passing(err)}`);
+for (const [name, err] of Object.entries(errors)) console.log(`${name}: ${isTransient(err)}`);

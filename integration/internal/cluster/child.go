@@ -14,10 +14,10 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
-// childEnv holds the options of the server that a process should be.
+// childEnv has the options of the server that the process is to run.
 const childEnv = "LOOPBUS_TEST_SERVER"
 
-// Main is the first thing a TestMain calls: in a process that was started as a server it serves, and does not return.
+// Main has to be the first call of TestMain. In a process that was started as a server it serves and does not return.
 func Main() {
 	config := os.Getenv(childEnv)
 	if config == "" {
@@ -30,8 +30,8 @@ func Main() {
 	os.Exit(0)
 }
 
-// serve runs a server until standard input ends, as it also does when the test dies. It says when it is up, and when it
-// has caught up with the others.
+// serve runs a server until standard input ends, which also happens when the test process dies. It prints a line when
+// the server is up, and one when it has caught up with the other servers.
 func serve(config string) error {
 	var o embedded.Options
 	if err := json.Unmarshal([]byte(config), &o); err != nil {
@@ -54,14 +54,14 @@ func serve(config string) error {
 	return err
 }
 
-// child is a server in a process of its own.
+// child is a server in a separate process.
 type child struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	lines chan string // what it says
+	lines chan string // lines of its output
 }
 
-// launch starts a server and returns once it is up.
+// launch starts a server process and returns once the server is up.
 func launch(tb testing.TB, o embedded.Options) *child {
 	tb.Helper()
 	config, err := json.Marshal(o)
@@ -97,20 +97,20 @@ func (p *child) waitFor(tb testing.TB, want string) {
 	select {
 	case got := <-p.lines:
 		if got != want {
-			tb.Fatalf("server says %q, want %q", got, want)
+			tb.Fatalf("server printed %q, want %q", got, want)
 		}
 	case <-time.After(2 * system.Deadline):
-		tb.Fatalf("server never said %q", want)
+		tb.Fatalf("server did not print %q", want)
 	}
 }
 
-// stop lets it shut down in order.
+// stop shuts the server down gracefully.
 func (p *child) stop() {
 	_ = p.stdin.Close()
 	p.wait()
 }
 
-// kill gives it no time for anything.
+// kill ends the process at once.
 func (p *child) kill() {
 	_ = p.cmd.Process.Kill()
 	p.wait()

@@ -1,5 +1,5 @@
-// Package cluster runs NATS servers with routes, each in a process of its own, for tests of what happens when some of
-// them are killed, or cut off from the others.
+// Package cluster runs clusters of NATS servers, each in a separate process, for tests that kill some of them or cut
+// them off from the others.
 package cluster
 
 import (
@@ -15,23 +15,23 @@ import (
 
 // Options configure a cluster. The zero value is three servers.
 type Options struct {
-	Servers    int // one stands alone
+	Servers    int // one is a server without a cluster
 	SyncAlways bool
-	// Severable lets the servers reach each other through links that can be cut, see [Cluster.Isolate].
+	// Severable connects the servers through links that can be cut, see [Cluster.Isolate].
 	Severable bool
 }
 
-// Cluster is some servers that belong together. Its methods are for the goroutine of the test.
+// Cluster is a cluster of servers. Only the goroutine of the test may call its methods.
 type Cluster struct {
 	tb      testing.TB
 	options []embedded.Options
-	servers []*child // nil where one is down
-	ready   []bool   // whether it has said so
+	servers []*child // nil if the server is down
+	ready   []bool   // true once the server has caught up
 	links   []*link  // between the servers, if they are severable
 }
 
-// Start starts the servers and returns once they have elected a leader. They end with the test. Its TestMain has to
-// call [Main].
+// Start starts the servers and returns once they have elected a leader. They are stopped when the test ends. The
+// TestMain of the package has to call [Main].
 func Start(tb testing.TB, o Options) *Cluster {
 	tb.Helper()
 	n := o.Servers
@@ -77,7 +77,7 @@ func addresses(ports []int) []string {
 	return all
 }
 
-// URL names all servers, those that are down too.
+// URL returns the URLs of all servers, including those that are down.
 func (c *Cluster) URL() string {
 	urls := make([]string, len(c.options))
 	for i := range c.options {
@@ -86,13 +86,13 @@ func (c *Cluster) URL() string {
 	return strings.Join(urls, ",")
 }
 
-// URLOf names one server.
+// URLOf returns the URL of one server.
 func (c *Cluster) URLOf(i int) string { return "nats://" + c.options[i].Listen }
 
-// StoreOf is the directory of a server's store.
+// StoreOf returns the directory of a server's store.
 func (c *Cluster) StoreOf(i int) string { return c.options[i].StoreDir }
 
-// Start starts a server, again if it was stopped or killed. It does not wait until the server has caught up.
+// Start starts a server that was stopped or killed. It does not wait until the server has caught up.
 func (c *Cluster) Start(i int) {
 	c.tb.Helper()
 	if c.servers[i] == nil {
@@ -100,7 +100,7 @@ func (c *Cluster) Start(i int) {
 	}
 }
 
-// Stop shuts a server down, in order.
+// Stop shuts a server down gracefully.
 func (c *Cluster) Stop(i int) {
 	if p := c.servers[i]; p != nil {
 		p.stop()
@@ -146,5 +146,5 @@ func (c *Cluster) LeaderOf(conn *bus.Conn, stream string) int {
 	return leader
 }
 
-// Size is how many servers there are, those that are down too.
+// Size returns the number of servers, including those that are down.
 func (c *Cluster) Size() int { return len(c.options) }

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// nowhere is the address that servers have of each other where they should use their links only: nobody listens
+// nowhere is the address that servers advertise to each other, so that they use their links only: no process listens
 // there.
 const nowhere = "127.0.0.1:1"
 
-// link passes connections from one server on to another, unless it is cut.
+// link forwards connections from one server to another, unless it is cut.
 type link struct {
 	from, to int
 	target   string
@@ -23,7 +23,7 @@ type link struct {
 	wg    sync.WaitGroup
 }
 
-// linksFrom opens a link from a server to each of the others, and returns the routes that go through them.
+// linksFrom opens a link from a server to each of the others, and returns the routes through these links.
 func (c *Cluster) linksFrom(i int, routes []string) []string {
 	c.tb.Helper()
 	through := append([]string(nil), routes...)
@@ -47,7 +47,7 @@ func (c *Cluster) linksFrom(i int, routes []string) []string {
 // Isolate cuts the links between a server and all others. Its clients still reach it.
 func (c *Cluster) Isolate(i int) { c.sever(i, true) }
 
-// Heal joins it to the others again.
+// Heal connects the server with the others again.
 func (c *Cluster) Heal(i int) { c.sever(i, false) }
 
 func (c *Cluster) sever(i int, cut bool) {
@@ -87,7 +87,7 @@ func (l *link) accept() {
 	}
 }
 
-// pass copies both ways until either side, or the link, ends.
+// pass copies in both directions until either side or the link is closed.
 func (l *link) pass(near net.Conn) {
 	defer near.Close()
 	if !l.enter(near) {
@@ -113,7 +113,7 @@ func (l *link) pass(near net.Conn) {
 	back.Wait()
 }
 
-// enter reports false if the link is cut.
+// enter returns false if the link is cut.
 func (l *link) enter(conn net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

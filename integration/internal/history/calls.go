@@ -4,14 +4,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// begun is a call that the log has begun.
+// begun is a call in the log.
 type begun struct {
 	seq   uint64
 	start *schemas.ToolExecutionStart
 	ends  []*schemas.ToolExecutionEnd
 }
 
-// checkCalls wants each call that was begun to have one result, and what the tools counted to agree with it.
+// checkCalls checks that each call has one result, and that the executions that the tools counted agree with it.
 func (s *sessionCheck) checkCalls() {
 	calls := map[schemas.CallKey]*begun{}
 	var order []schemas.CallKey
@@ -25,7 +25,7 @@ func (s *sessionCheck) checkCalls() {
 			if c := calls[d.Call]; c != nil {
 				c.ends = append(c.ends, d)
 			} else {
-				s.fail(Foreign, e.Seq, []string{string(d.Call)}, "the result of a call that was not begun")
+				s.fail(Foreign, e.Seq, []string{string(d.Call)}, "a result for a call that is not in the log")
 			}
 		}
 	}
@@ -38,10 +38,10 @@ func (s *sessionCheck) checkCall(key schemas.CallKey, c *begun) {
 	ids := []string{string(key), c.start.ToolCallID}
 	switch {
 	case len(c.ends) == 0:
-		s.fail(Stuck, c.seq, ids, "call of %s without a result", c.start.ToolName)
+		s.fail(Stuck, c.seq, ids, "the call of %s has no result", c.start.ToolName)
 		return
 	case len(c.ends) > 1:
-		s.fail(Doubled, c.seq, ids, "call of %s with %d results", c.start.ToolName, len(c.ends))
+		s.fail(Doubled, c.seq, ids, "the call of %s has %d results", c.start.ToolName, len(c.ends))
 	}
 	call, counted := s.Counted(s.name, c.start, key)
 	if !counted {
@@ -51,14 +51,14 @@ func (s *sessionCheck) checkCall(key schemas.CallKey, c *begun) {
 		return
 	}
 	if s.asked[call.Key] {
-		s.fail(Doubled, c.seq, ids, "the model's one call of %s was begun before", c.start.ToolName)
+		s.fail(Doubled, c.seq, ids, "the log has the model's call of %s twice", c.start.ToolName)
 	}
 	s.asked[call.Key] = true
 	n, success := s.Executions[call.Key], !c.ends[0].IsError
 	if !call.Effect.Repeatable() && n > 1 {
-		s.fail(Doubled, c.seq, ids, "unsafe call of %s executed %d times", c.start.ToolName, n)
+		s.fail(Doubled, c.seq, ids, "the unsafe call of %s was executed %d times", c.start.ToolName, n)
 	}
 	if success && n == 0 {
-		s.fail(Result, c.seq, ids, "call of %s has the result of a success and was not executed", c.start.ToolName)
+		s.fail(Result, c.seq, ids, "the call of %s has a successful result but was never executed", c.start.ToolName)
 	}
 }

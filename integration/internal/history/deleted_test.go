@@ -10,8 +10,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// What a deleted session cannot have any more is excused: what was sent to it before, and executions that it asked for.
-func TestADeletedSessionHasForgotten(t *testing.T) {
+// A deleted session may lack the commands that were sent before its deletion, and the calls of executions that it
+// caused.
+func TestDeletedSessionMayLackCommandsAndCalls(t *testing.T) {
 	t.Parallel()
 	h := good()
 	delete(h.Logs, "s")
@@ -19,23 +20,23 @@ func TestADeletedSessionHasForgotten(t *testing.T) {
 	h.Forgotten = func(key string) bool { return strings.HasPrefix(key, "s/") }
 	found := history.Check(h)
 	if len(found) != 1 || found[0].Class != history.Lost || !slices.Equal(found[0].Commands, []string{"a"}) {
-		t.Errorf("found %v, want the loss of what was sent after the deletion", found)
+		t.Errorf("found %v, want only the loss of the command that was sent after the deletion", found)
 	}
 	h.Executions["other/c1"] = 1
 	if found := history.Check(h); !slices.ContainsFunc(found, func(v history.Violation) bool {
 		return v.Class == history.Foreign && slices.Equal(v.Commands, []string{"other/c1"})
 	}) {
-		t.Errorf("found %v, and not what nobody asked for", found)
+		t.Errorf("found %v, want the execution that no session caused, too", found)
 	}
 }
 
-// A command that is sent again behind a deletion is carried out again.
-func TestADeletedSessionExecutesAgain(t *testing.T) {
+// A command that is sent again after a deletion is carried out again.
+func TestDeletedSessionMayExecuteAgain(t *testing.T) {
 	t.Parallel()
 	h := good()
 	h.Executions["s/c10"] = 2
 	if found := history.Check(h); len(found) != 1 || found[0].Class != history.Doubled {
-		t.Errorf("found %v, want that it was executed twice", found)
+		t.Errorf("found %v, want one call that was executed twice", found)
 	}
 	h.Forgotten = func(key string) bool { return key == "s/c10" }
 	for _, v := range history.Check(h) {
@@ -43,8 +44,8 @@ func TestADeletedSessionExecutesAgain(t *testing.T) {
 	}
 }
 
-// The parent of a sub-agent that was deleted has its end, and a result, all the same. What is left of a sub-agent whose
-// parent was deleted is nobody's, and what its parent has sent it is known.
+// The parent of a deleted sub-agent needs a subagent_end and a result nevertheless. A sub-agent whose parent was
+// deleted needs no parent; the commands that the parent sent it are read from its own log.
 func TestFamiliesOfDeletedSessions(t *testing.T) {
 	t.Parallel()
 	of := func(session string) (history.History, map[string]time.Time) {
@@ -59,24 +60,24 @@ func TestFamiliesOfDeletedSessions(t *testing.T) {
 	}
 	child.Logs["s"][5].Data = new(schemas.QueueUpdate)
 	if found := ofFamilies(child); len(found) != 1 || found[0].Class != history.Stuck {
-		t.Errorf("found %v, want that the sub-agent has no end", found)
+		t.Errorf("found %v, want a sub-agent without subagent_end", found)
 	}
-	anew := family() // the prompt came again behind the deletion: the parent has the result of the first time
-	anew.Deleted = child.Deleted
-	anew.Logs["s"][5].Data = &schemas.SubagentEnd{Call: "c3", Session: "child", Usage: schemas.Usage{TotalTokens: 7}}
-	for _, v := range ofFamilies(anew) {
+	repeated := family() // the prompt was redelivered after the deletion; the parent has the result of the first run
+	repeated.Deleted = child.Deleted
+	repeated.Logs["s"][5].Data = &schemas.SubagentEnd{Call: "c3", Session: "child", Usage: schemas.Usage{TotalTokens: 7}}
+	for _, v := range ofFamilies(repeated) {
 		t.Error(v)
 	}
 	orphan, deleted := of("s")
 	for _, v := range ofFamilies(orphan) {
 		t.Error(v)
 	}
-	told := history.Told(orphan.Logs, deleted)
-	if len(told) != 1 || told[0].Session != "child" || told[0].Text != "go" ||
-		told[0].Kind != schemas.CommandSubagentPrompt {
-		t.Errorf("told %+v", told)
+	sent := history.BetweenSessions(orphan.Logs, deleted)
+	if len(sent) != 1 || sent[0].Session != "child" || sent[0].Text != "go" ||
+		sent[0].Kind != schemas.CommandSubagentPrompt {
+		t.Errorf("commands %+v, want the prompt of the deleted parent", sent)
 	}
-	if told := history.Told(orphan.Logs, nil); len(told) != 0 {
-		t.Errorf("without a deletion: %+v", told)
+	if sent := history.BetweenSessions(orphan.Logs, nil); len(sent) != 0 {
+		t.Errorf("without a deletion: commands %+v, want none", sent)
 	}
 }

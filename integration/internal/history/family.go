@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// family is what a log says of a sub-agent that it has begun.
+// family is what the log of a parent has about one of its sub-agents.
 type family struct {
 	start  *schemas.SubagentStart
 	link   schemas.SubagentLink
@@ -21,15 +21,16 @@ type family struct {
 	end    uint64 // sequence of the first
 }
 
-// checkFamilies wants every sub-agent to be begun once, by one parent; to run for it at most once; to tell it its
-// result once, if it took its prompt; and that result to be taken in once, with what was used. The parent of one that
-// was deleted has a result all the same; one whose parent was deleted is begun by nobody that is known.
+// checkFamilies checks that each sub-agent is started once, by one parent; that it runs at most once for it; that it
+// reports its result once if it accepted its prompt; and that the parent accepts that result once, with the usage. The
+// parent of a deleted sub-agent has a result too. A sub-agent whose parent was deleted needs no parent.
 func (c *checker) checkFamilies() {
 	parents := map[string]string{}
 	for _, session := range sortedKeys(c.Logs) {
 		for _, child := range childrenIn(session, c.Logs[session]) {
 			if other := parents[child.start.Session]; other != "" {
-				c.report(Doubled, session, child.seq, []string{child.start.Session}, "the sub-agent is that of %s too", other)
+				c.report(Doubled, session, child.seq, []string{child.start.Session},
+					"session %s has started the same sub-agent", other)
 			}
 			parents[child.start.Session] = session
 			c.checkChild(session, child)
@@ -39,7 +40,7 @@ func (c *checker) checkFamilies() {
 		for _, e := range c.Logs[session] {
 			if d, ok := e.Data.(*schemas.CommandAccepted); ok && d.Kind == schemas.CommandSubagentPrompt &&
 				parents[session] == "" && !c.deleted(senderOf(d.CommandID)) {
-				c.report(Foreign, session, e.Seq, []string{d.CommandID}, "no log has begun this sub-agent")
+				c.report(Foreign, session, e.Seq, []string{d.CommandID}, "no log has started this sub-agent")
 			}
 		}
 	}
@@ -53,7 +54,7 @@ func sortedKeys(logs map[string][]schemas.Event) (keys []string) {
 	return keys
 }
 
-// childrenIn are the sub-agents that a log has begun, in order.
+// childrenIn returns the sub-agents that a log has started, in order.
 func childrenIn(session string, log []schemas.Event) (all []*family) {
 	by := map[string]*family{}
 	nonces := map[schemas.CallKey]string{}
@@ -91,14 +92,14 @@ func (c *checker) checkChild(parent string, child *family) {
 	ids := []string{child.start.Session, string(child.start.Call)}
 	switch {
 	case child.begun > 1:
-		c.report(Doubled, parent, child.seq, ids, "the sub-agent was begun %d times", child.begun)
+		c.report(Doubled, parent, child.seq, ids, "the sub-agent was started %d times", child.begun)
 	case len(child.ends) == 0:
-		c.report(Stuck, parent, child.seq, ids, "the sub-agent has no end")
+		c.report(Stuck, parent, child.seq, ids, "the sub-agent has no subagent_end")
 	case len(child.ends) > 1:
-		c.report(Doubled, parent, child.end, ids, "the sub-agent has %d ends", len(child.ends))
+		c.report(Doubled, parent, child.end, ids, "the sub-agent has %d subagent_end events", len(child.ends))
 	}
 	if len(child.aborts) > 1 {
-		c.report(Doubled, parent, child.aborts[1], ids, "the sub-agent was told to stop %d times", len(child.aborts))
+		c.report(Doubled, parent, child.aborts[1], ids, "the sub-agent was aborted %d times", len(child.aborts))
 	}
 	c.checkResult(parent, child, ids)
 	if !c.deleted(child.start.Session) {
@@ -106,15 +107,15 @@ func (c *checker) checkChild(parent string, child *family) {
 	}
 }
 
-// senderOf is the parent that a command to a sub-agent is of, "" where it is none.
+// senderOf returns the parent that sent a command to a sub-agent; "" for the command of a client.
 func senderOf(id string) string {
 	link, _ := schemas.SubagentOf(strings.TrimSuffix(id, "/abort"))
 	return link.Session
 }
 
-// checkResult wants the result of a sub-agent in the background to have been a message, once; none, if the parent was
-// aborted before, or is a sub-agent itself whose run is over: then the result would be for nobody. That of any other
-// answers its call, which has one result: see checkCalls.
+// checkResult checks that the result of a background sub-agent became a message of the parent once. It must not become
+// a message if the parent was aborted first, or if the parent is itself a sub-agent whose run has ended: no run would
+// read it. The result of a foreground sub-agent is the result of its call: see checkCalls.
 func (c *checker) checkResult(parent string, child *family, ids []string) {
 	if !child.start.Background || len(child.ends) == 0 {
 		return
@@ -132,29 +133,29 @@ func (c *checker) checkResult(parent string, child *family, ids []string) {
 		}
 	}
 	if queued != want {
-		c.report(Lost, parent, child.end, ids, "the result of a sub-agent in the background became a message %d times, and "+
-			"should have %d times", queued, want)
+		c.report(Lost, parent, child.end, ids, "the result of a background sub-agent became a message %d times instead of "+
+			"%d times", queued, want)
 	}
 }
 
-// aborts reports whether an event has everything stopped that a session has begun.
+// aborts reports whether an event stops all calls and sub-agents of a session.
 func aborts(data schemas.EventData) bool {
 	switch d := data.(type) {
 	case *schemas.CommandAccepted:
 		switch d.Kind {
 		case schemas.CommandAbort, schemas.CommandSubagentAbort:
 			return true
-		case schemas.CommandTimer: // of those that are accepted, the one that ends a run
+		case schemas.CommandTimer: // the only timer that is accepted ends a run
 			return true
 		}
 		return d.Queue == schemas.QueueInterrupt
-	case *schemas.SubagentAborted: // of a sub-agent whose run is over
+	case *schemas.SubagentAborted: // of a sub-agent whose run has ended
 		return true
 	}
 	return false
 }
 
-// checkWork holds the sub-agent's own log against its parent's.
+// checkWork compares the sub-agent's own log with its parent's.
 func (c *checker) checkWork(child *family, ids []string) {
 	accepted, runs, reports := 0, 0, 0
 	state := &loop.State{Session: child.start.Session}
@@ -170,7 +171,8 @@ func (c *checker) checkWork(child *family, ids []string) {
 			}
 		case *schemas.SubagentReport:
 			if reports++; len(child.ends) == 1 && child.ends[0].Usage.TotalTokens != state.Usage.TotalTokens {
-				c.report(Result, child.start.Session, e.Seq, ids, "the sub-agent has used %d tokens, and its parent counts %d",
+				c.report(Result, child.start.Session, e.Seq, ids,
+					"the sub-agent has used %d tokens, but its parent counts %d",
 					state.Usage.TotalTokens, child.ends[0].Usage.TotalTokens)
 			}
 		}
@@ -179,18 +181,21 @@ func (c *checker) checkWork(child *family, ids []string) {
 		}
 	}
 	if accepted > 1 || runs > 1 || reports != accepted {
-		c.report(Doubled, child.start.Session, 0, ids, "the sub-agent took its prompt %d times, ran %d times for it and has "+
-			"told its result %d times", accepted, runs, reports)
+		c.report(Doubled, child.start.Session, 0, ids, "the sub-agent accepted its prompt %d times, ran %d times for it and "+
+			"reported its result %d times", accepted, runs, reports)
 	}
 	if accepted == 1 && len(state.Children) > 0 {
-		c.report(Stuck, child.start.Session, 0, ids, "the sub-agent has %d of its own that have no end", len(state.Children))
+		c.report(Stuck, child.start.Session, 0, ids,
+			"the sub-agent has %d unfinished sub-agents of its own", len(state.Children))
 	}
 }
 
-// Told are the commands by which sessions have told each other something, as the logs of the senders say it: prompts
-// and aborts of sub-agents, and their results. Whether one has arrived is for [Check] to find out by what came of it;
-// of a result's text the parent's log is believed. What a parent that was deleted has sent is known by what arrived.
-func Told(logs map[string][]schemas.Event, deleted map[string]time.Time) (commands []Command) {
+// BetweenSessions returns the commands that sessions sent to each other: prompts and aborts of sub-agents, and their
+// results. It reads them from the logs of the parents; those of a deleted parent it reads from the log of the
+// sub-agent.
+// They have no acknowledgement: [Check] does not require that they arrived. The text of a result is the one in the
+// parent's log.
+func BetweenSessions(logs map[string][]schemas.Event, deleted map[string]time.Time) (commands []Command) {
 	type arrival struct{ session, id string }
 	known := map[arrival]bool{}
 	for _, parent := range sortedKeys(logs) {
@@ -230,7 +235,7 @@ func Told(logs map[string][]schemas.Event, deleted map[string]time.Time) (comman
 	return commands
 }
 
-// arrived is the command with which an event enters the log, as far as the event knows it.
+// arrived returns the command that an event accepts, applies or rejects, with the fields that the event has.
 func arrived(e schemas.Event) Command {
 	cmd := Command{Session: e.Session}
 	switch d := e.Data.(type) {

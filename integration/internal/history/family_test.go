@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// family is a run that has begun a sub-agent in the background and taken in its result.
+// family returns a correct history of a run that has started a background sub-agent and accepted its result.
 func family() history.History {
 	link := schemas.SubagentLink{Session: "s", Call: "c3", Nonce: "n", Depth: 1, MaxDepth: 1}
 	accepted := func(id string, kind schemas.CommandKind, q schemas.Queue, data schemas.CommandData) schemas.EventData {
@@ -48,7 +48,7 @@ func family() history.History {
 	return h
 }
 
-// ofFamilies are the violations about sub-agents: the rest of the logs is not whole.
+// ofFamilies returns the violations about sub-agents. The logs of these tests are incomplete in other respects.
 func ofFamilies(h history.History) (found []history.Violation) {
 	for _, v := range history.Check(h) {
 		if strings.Contains(v.What, "sub-agent") {
@@ -58,18 +58,18 @@ func ofFamilies(h history.History) (found []history.Violation) {
 	return found
 }
 
-func TestNothingIsWrongWithAFamily(t *testing.T) {
+func TestCorrectFamilyHasNoViolation(t *testing.T) {
 	t.Parallel()
 	for _, v := range ofFamilies(family()) {
 		t.Error(v)
 	}
 }
 
-func TestWhatSessionsToldEachOther(t *testing.T) {
+func TestBetweenSessionsReadsCommandsFromLogs(t *testing.T) {
 	t.Parallel()
-	told := history.Told(family().Logs, nil)
-	got := make([]string, len(told))
-	for i, c := range told {
+	sent := history.BetweenSessions(family().Logs, nil)
+	got := make([]string, len(sent))
+	for i, c := range sent {
 		got[i] = c.Session + " " + c.ID + " " + string(c.Kind) + " " + c.Text
 	}
 	want := []string{
@@ -81,7 +81,7 @@ func TestWhatSessionsToldEachOther(t *testing.T) {
 	}
 }
 
-func TestViolationsOfFamiliesAreSeen(t *testing.T) {
+func TestViolationsOfFamiliesAreReported(t *testing.T) {
 	t.Parallel()
 	put := func(h history.History, session string, seq int, d schemas.EventData) { h.Logs[session][seq-1].Data = d }
 	add := func(h history.History, session string, d schemas.EventData) {
@@ -92,17 +92,17 @@ func TestViolationsOfFamiliesAreSeen(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(h history.History)
-		says   string
+		want   string
 	}{
-		{"begun twice", func(h history.History) { add(h, "s", h.Logs["s"][3].Data) }, "was begun 2 times"},
-		{"of two parents", func(h history.History) { h.Logs["other"] = h.Logs["s"] }, "is that of"},
-		{"without an end", func(h history.History) { put(h, "s", 6, nothing) }, "has no end"},
-		{"ended twice", func(h history.History) { add(h, "s", h.Logs["s"][5].Data) }, "has 2 ends"},
-		{"told to stop twice", func(h history.History) {
+		{"started twice", func(h history.History) { add(h, "s", h.Logs["s"][3].Data) }, "was started 2 times"},
+		{"of two parents", func(h history.History) { h.Logs["other"] = h.Logs["s"] }, "has started the same sub-agent"},
+		{"without an end", func(h history.History) { put(h, "s", 6, nothing) }, "has no subagent_end"},
+		{"ended twice", func(h history.History) { add(h, "s", h.Logs["s"][5].Data) }, "has 2 subagent_end"},
+		{"aborted twice", func(h history.History) {
 			for range 2 {
 				add(h, "s", &schemas.SubagentAborted{Call: "c3", Session: "child"})
 			}
-		}, "to stop 2 times"},
+		}, "was aborted 2 times"},
 		{"its result is no message", func(h history.History) { put(h, "s", 5, nothing) }, "became a message 0 times"},
 		{"its result is two messages", func(h history.History) { put(h, "s", 2, h.Logs["s"][4].Data) },
 			"became a message 2 times"},
@@ -112,22 +112,22 @@ func TestViolationsOfFamiliesAreSeen(t *testing.T) {
 			for i := range h.Logs["s"] {
 				h.Logs["s"][i].Seq = uint64(i + 1)
 			}
-		}, "should have 0 times"},
+		}, "instead of 0 times"},
 		{"run twice", func(h history.History) { put(h, "child", 3, h.Logs["child"][1].Data) }, "ran 2 times"},
-		{"told its result twice", func(h history.History) { put(h, "child", 3, h.Logs["child"][3].Data) },
+		{"reported its result twice", func(h history.History) { put(h, "child", 3, h.Logs["child"][3].Data) },
 			"its result 2 times"},
-		{"told nothing", func(h history.History) { put(h, "child", 4, nothing) }, "its result 0 times"},
+		{"reported no result", func(h history.History) { put(h, "child", 4, nothing) }, "its result 0 times"},
 		{"other usage", func(h history.History) {
 			put(h, "s", 6, &schemas.SubagentEnd{Call: "c3", Session: "child", Usage: schemas.Usage{TotalTokens: 7}})
 		}, "its parent counts 7"},
-		{"of nobody", func(h history.History) { put(h, "s", 4, nothing) }, "no log has begun"},
+		{"without a parent", func(h history.History) { put(h, "s", 4, nothing) }, "no log has started"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := family()
 			c.change(h)
 			found := ofFamilies(h)
-			if !slices.ContainsFunc(found, func(v history.Violation) bool { return strings.Contains(v.What, c.says) }) {
-				t.Errorf("no %q among %v", c.says, found)
+			if !slices.ContainsFunc(found, func(v history.Violation) bool { return strings.Contains(v.What, c.want) }) {
+				t.Errorf("no %q among %v", c.want, found)
 			}
 		})
 	}

@@ -1,5 +1,5 @@
-// Package history holds what happened against what is promised: what clients sent and saw acknowledged, what the logs
-// say, and what the tools counted.
+// Package history checks what happened against the promises: the commands that clients sent and their acknowledgements,
+// the logs of the sessions, and the executions that tools counted.
 package history
 
 import (
@@ -12,37 +12,38 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Command is a command as its client knows it. Commands of a session are in the order in which one client sent them,
-// each after it knew of the one before what it ever would.
+// Command is a command as its client recorded it. One client sends all commands of a session, in this order. It sends
+// the next one once the last one was acknowledged or given up.
 type Command struct {
 	Session string
 	ID      string
 	Kind    schemas.CommandKind
 	Text    string    // of an input
-	Acked   time.Time // first acknowledgement, zero if there was none: it may have arrived or not
+	Acked   time.Time // of the first acknowledgement; zero if there was none, and the command may be stored or not
 	Sent    time.Time // first attempt
-	Copies  int       // how often it was sent, attempts of unknown outcome and repetitions included
+	Copies  int       // number of sends, including repetitions and attempts with an unknown outcome
 }
 
 // Call is a call of a tool whose executions are counted.
 type Call struct {
-	Key    string // what an execution is counted under
+	Key    string // of the call in History.Executions
 	Effect schemas.Effect
 }
 
-// History is everything that [Check] looks at.
+// History is everything that [Check] checks.
 type History struct {
 	Commands   []Command
 	Logs       map[string][]schemas.Event // by session, verified
 	Executions map[string]int             // by key
-	// Counted says what a call's executions are counted under; false if they are not.
+	// Counted returns the key of a call in Executions; false if executions of the call are not counted.
 	Counted func(session string, start *schemas.ToolExecutionStart, key schemas.CallKey) (Call, bool)
 
-	// Deleted are the sessions that were deleted meanwhile, and when that had ended last. What was sent to one before may
-	// be lost; its log is that of the session that has begun anew, if it has.
+	// Deleted has the sessions that were deleted during the test, each with the time when its last deletion completed.
+	// Commands that were sent before that time may be lost. The log of such a session, if it has one, was started again
+	// after the deletion.
 	Deleted map[string]time.Time
-	// Forgotten says whether a deleted session may have asked for the executions of a key, which no log knows then. It is
-	// not nil where sessions were deleted.
+	// Forgotten reports whether a deleted session may have caused the executions of a key: then no log has the call. It
+	// must be set if Deleted has sessions.
 	Forgotten func(key string) bool
 }
 
@@ -57,23 +58,23 @@ type Class string
 const (
 	Lost    Class = "lost"    // an acknowledged command without an outcome
 	Doubled Class = "doubled" // a command or a call that took effect twice
-	Foreign Class = "foreign" // something that nobody sent or asked for
-	Order   Class = "order"   // two commands in another order than their client sent them
-	Shape   Class = "shape"   // a log that no run can have
-	Result  Class = "result"  // a call without its one result, or with one that is not true
-	Stuck   Class = "stuck"   // a session that is not at rest, or holds back what was sent
+	Foreign Class = "foreign" // a command, message, result or execution in a log or count that no client caused
+	Order   Class = "order"   // two commands in the log in a different order from the one in which they were sent
+	Shape   Class = "shape"   // a log that no sequence of runs can produce
+	Result  Class = "result"  // a call without exactly one result, or with a result that is false
+	Stuck   Class = "stuck"   // a session that is not at rest, or an input that still waits in it
 )
 
 // Violation is a broken promise.
 type Violation struct {
 	Class    Class
 	Session  string
-	Seq      uint64   // of the event that shows it, 0 if there is none
-	Commands []string // ids of those concerned
+	Seq      uint64   // of the event that shows it; 0 if no single event does
+	Commands []string // ids of the commands, calls or sub-agents concerned
 	What     string
 }
 
-// String names session, sequence and commands.
+// String returns class, session, sequence, text and ids.
 func (v Violation) String() string {
 	at := v.Session
 	if v.Seq > 0 {
@@ -82,8 +83,8 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s: %s [%s]", v.Class, at, v.What, strings.Join(v.Commands, " "))
 }
 
-// Check holds everything against the promises and returns what breaks them, by session and sequence. It takes the
-// sessions for healed: nothing may be under way.
+// Check returns all broken promises, sorted by session and sequence. It expects that all faults are over and all
+// sessions are at rest: an unfinished run is a violation.
 func Check(h History) []Violation {
 	c := &checker{History: h, asked: map[string]bool{}}
 	sent := map[string][]Command{}
@@ -96,12 +97,12 @@ func Check(h History) []Violation {
 	c.checkFamilies()
 	for session, log := range h.Logs {
 		if sent[session] == nil {
-			c.report(Foreign, session, log[0].Seq, nil, "a log of a session to which nothing was sent")
+			c.report(Foreign, session, log[0].Seq, nil, "the session has a log, but no client sent it a command")
 		}
 	}
 	for key, n := range h.Executions {
 		if !c.asked[key] && !h.forgotten(key) {
-			c.report(Foreign, "", 0, []string{key}, "executed %d times, and no log has such a call", n)
+			c.report(Foreign, "", 0, []string{key}, "executed %d times, but no log has a call with this key", n)
 		}
 	}
 	slices.SortFunc(c.found, func(a, b Violation) int {
@@ -112,7 +113,7 @@ func Check(h History) []Violation {
 
 type checker struct {
 	History
-	asked map[string]bool // keys of the calls that the logs have
+	asked map[string]bool // keys of all counted calls in the logs
 	found []Violation
 }
 
@@ -124,7 +125,7 @@ func (c *checker) session(session string, cmds []Command, log []schemas.Event) {
 	s := &sessionCheck{checker: c, name: session, cmds: cmds, log: log, outcomes: map[string]*outcome{}}
 	s.collect()
 	s.checkOutcomes()
-	if !s.deleted(session) { // what was sent again enters where nothing is from before
+	if !s.deleted(session) { // after a deletion, repeated commands enter an empty log in any order
 		s.checkOrder()
 	}
 	s.checkShape()
@@ -132,7 +133,7 @@ func (c *checker) session(session string, cmds []Command, log []schemas.Event) {
 	s.checkRest()
 }
 
-// sessionCheck looks at one session.
+// sessionCheck checks one session.
 type sessionCheck struct {
 	*checker
 	name     string

@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// start is when the commands of the tests begin; each is sent and acknowledged a second after the one before.
+// start is when the first command of a test is sent. Each is sent and acknowledged one second after the one before it.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func command(n int, id string, kind schemas.CommandKind, text string) history.Command {
@@ -20,7 +20,7 @@ func command(n int, id string, kind schemas.CommandKind, text string) history.Co
 		Copies: 1}
 }
 
-// good is a run with an unsafe call, a steer that reached it, and an abort that came too late.
+// good returns a correct history: a run with an unsafe call, a steer that was applied, and an abort that came too late.
 func good() history.History {
 	user := func(text string) schemas.AnyMessage {
 		return schemas.AnyMessage{Message: &schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: text}}}}
@@ -80,13 +80,13 @@ func good() history.History {
 	return h
 }
 
-func TestNothingIsWrong(t *testing.T) {
+func TestCorrectHistoryHasNoViolation(t *testing.T) {
 	for _, v := range history.Check(good()) {
 		t.Error(v)
 	}
 }
 
-// data is the payload of an event of the session, to be changed.
+// data returns the payload of an event of the session, for the test to change.
 func data[T schemas.EventData](h *history.History, seq int) T { return h.Logs["s"][seq-1].Data.(T) }
 
 // put replaces the payload of an event.
@@ -98,16 +98,16 @@ func add(h *history.History, d schemas.EventData) {
 	h.Logs["s"] = append(log, schemas.Event{Session: "s", Seq: uint64(len(log) + 1), Time: start, Data: d})
 }
 
-func TestViolationsAreSeen(t *testing.T) {
+func TestViolationsAreReported(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(h *history.History)
 		class  history.Class
-		says   string
+		want   string
 	}{
 		{"an acknowledged command is not in the log", func(h *history.History) {
 			h.Commands = append(h.Commands, command(3, "x", schemas.CommandAbort, ""))
-		}, history.Lost, "does not know it"},
+		}, history.Lost, "but is not in the log"},
 		{"a command has no outcome", func(h *history.History) {
 			add(h, &schemas.CommandAccepted{CommandID: "x", Kind: schemas.CommandClearQueue})
 			h.Commands = append(h.Commands, command(3, "x", schemas.CommandClearQueue, ""))
@@ -122,50 +122,52 @@ func TestViolationsAreSeen(t *testing.T) {
 		{"a command is rejected and was accepted", func(h *history.History) {
 			put(h, 6, &schemas.CommandRejected{CommandID: "p", Kind: schemas.CommandPrompt})
 		}, history.Shape, "rejected: true"},
-		{"nobody sent a command", func(h *history.History) { h.Commands = h.Commands[:2] }, history.Foreign, "nobody sent"},
-		{"nobody sent to the session", func(h *history.History) { h.Commands = nil }, history.Foreign, "nothing was sent"},
+		{"a command that no client sent", func(h *history.History) { h.Commands = h.Commands[:2] }, history.Foreign,
+			"no client sent"},
+		{"a session to which no client sent a command", func(h *history.History) { h.Commands = nil }, history.Foreign,
+			"no client sent it a command"},
 		{"a later command enters first", func(h *history.History) {
 			h.Commands[0], h.Commands[1] = again(h.Commands[1], 0), again(h.Commands[0], 1)
 		},
-			history.Order, "entered first"},
-		{"a command is withdrawn by nothing", func(h *history.History) {
+			history.Order, "entered the log first"},
+		{"a command is withdrawn by an unknown command", func(h *history.History) {
 			put(h, 19, &schemas.CommandWithdrawn{CommandID: "s", By: "x"})
-		}, history.Shape, "not accepted"},
-		{"a run has no end", func(h *history.History) { put(h, 23, &schemas.QueueUpdate{}) }, history.Stuck, "has no end"},
-		{"a run begins in a run", func(h *history.History) { put(h, 15, &schemas.AgentStart{}) }, history.Shape, "is open"},
-		{"a run begins with what was withdrawn", func(h *history.History) {
+		}, history.Shape, "not accepted before"},
+		{"a run has no end", func(h *history.History) { put(h, 23, &schemas.QueueUpdate{}) }, history.Stuck, "has not ended"},
+		{"a run starts in a run", func(h *history.History) { put(h, 15, &schemas.AgentStart{}) }, history.Shape, "is open"},
+		{"a run starts with a withdrawn input", func(h *history.History) {
 			put(h, 2, &schemas.CommandWithdrawn{CommandID: "p", By: "s"})
 			put(h, 6, &schemas.AgentStart{Inputs: []string{"p"}})
-		}, history.Doubled, "has had its outcome"},
+		}, history.Doubled, "has an outcome already"},
 		{"a turn has no end", func(h *history.History) { put(h, 14, &schemas.QueueUpdate{}) }, history.Shape, "is open"},
 		{"a message has no end", func(h *history.History) { put(h, 21, &schemas.QueueUpdate{}) }, history.Stuck,
 			"message m20"},
-		{"a message ends that was not begun", func(h *history.History) { put(h, 20, &schemas.QueueUpdate{}) }, history.Shape,
-			"open is \"\""},
-		{"a message is not what its command said", func(h *history.History) { h.Commands[0].Text = "bye" }, history.Foreign,
-			"said \"bye\""},
-		{"a steer is left behind", func(h *history.History) {
+		{"a message ends that did not start", func(h *history.History) { put(h, 20, &schemas.QueueUpdate{}) }, history.Shape,
+			"while \"\" is the open one"},
+		{"a message differs from its command", func(h *history.History) { h.Commands[0].Text = "bye" }, history.Foreign,
+			"command is \"bye\""},
+		{"a steer is left in the queue", func(h *history.History) {
 			put(h, 15, data[*schemas.AgentEnd](h, 23))
-		}, history.Lost, "waited for it"},
+		}, history.Lost, "was queued for it"},
 		{"a call has no result", func(h *history.History) { put(h, 11, &schemas.QueueUpdate{}) }, history.Stuck,
-			"without a result"},
+			"has no result"},
 		{"a call has two results", func(h *history.History) { put(h, 15, data[*schemas.ToolExecutionEnd](h, 11)) },
 			history.Doubled, "2 results"},
-		{"a result is of no call", func(h *history.History) { data[*schemas.ToolExecutionEnd](h, 11).Call = "c1" },
-			history.Foreign, "not begun"},
+		{"a result without a call", func(h *history.History) { data[*schemas.ToolExecutionEnd](h, 11).Call = "c1" },
+			history.Foreign, "not in the log"},
 		{"a result is not in the transcript", func(h *history.History) {
 			put(h, 12, &schemas.QueueUpdate{})
 			put(h, 13, &schemas.QueueUpdate{})
 		}, history.Result, "the results are of []"},
 		{"an unsafe call is executed twice", func(h *history.History) { h.Executions["s/c10"] = 2 }, history.Doubled,
 			"executed 2 times"},
-		{"a success was not executed", func(h *history.History) { h.Executions = nil }, history.Result, "was not executed"},
-		{"an execution is of no call", func(h *history.History) { h.Executions["s/c1"] = 1 }, history.Foreign,
-			"no log has such a call"},
-		{"an input waits for ever", func(h *history.History) {
+		{"a success was not executed", func(h *history.History) { h.Executions = nil }, history.Result, "was never executed"},
+		{"an execution without a call", func(h *history.History) { h.Executions["s/c1"] = 1 }, history.Foreign,
+			"no log has a call"},
+		{"an input stays queued", func(h *history.History) {
 			add(h, &schemas.CommandAccepted{CommandID: "x", Kind: schemas.CommandPrompt, Queue: schemas.QueuePrompts,
 				Data: json.RawMessage(`{"text":"x"}`)})
-		}, history.Stuck, "still waits"},
+		}, history.Stuck, "still queued"},
 		{"the log has a gap", func(h *history.History) { h.Logs["s"] = slices.Delete(h.Logs["s"], 14, 15) }, history.Shape,
 			"cannot be folded"},
 	} {
@@ -174,18 +176,18 @@ func TestViolationsAreSeen(t *testing.T) {
 			c.change(&h)
 			found := history.Check(h)
 			if !slices.ContainsFunc(found, func(v history.Violation) bool {
-				return v.Class == c.class && strings.Contains(v.What, c.says)
+				return v.Class == c.class && strings.Contains(v.What, c.want)
 			}) {
-				t.Errorf("no %s with %q among %v", c.class, c.says, found)
+				t.Errorf("no %s with %q among %v", c.class, c.want, found)
 			}
 		})
 	}
 }
 
-// again is a command as it would be if it were sent as the nth.
+// again returns the command as if it were the nth that was sent.
 func again(cmd history.Command, n int) history.Command { return command(n, cmd.ID, cmd.Kind, cmd.Text) }
 
-func TestWhatWasNotAcknowledgedMayBeAnywhereOrNowhere(t *testing.T) {
+func TestUnacknowledgedCommandMayEnterLateOrNever(t *testing.T) {
 	h := good()
 	loose := command(0, "x", schemas.CommandAbort, "")
 	loose.Acked = time.Time{}
@@ -195,6 +197,6 @@ func TestWhatWasNotAcknowledgedMayBeAnywhereOrNowhere(t *testing.T) {
 	}
 	add(&h, &schemas.CommandRejected{CommandID: "x", Kind: schemas.CommandAbort, Code: schemas.RejectNoRun})
 	for _, v := range history.Check(h) {
-		t.Errorf("after what was sent later: %s", v)
+		t.Errorf("after a command that was sent later: %s", v)
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// outcome is what a log says of a command: where it entered, and where it ended.
+// outcome is what a log has about a command: where it entered the log, and where it ended.
 type outcome struct {
-	accepted, ended []uint64 // sequences of command_accepted, and of the events that end it
+	accepted, ended []uint64 // sequences of command_accepted, and of the events that end the command
 	rejected        bool
-	messages        []string // that it became
-	source          string   // of the event with which it entered
+	messages        []string // ids of the messages that it became
+	source          string   // of the first event that names the command
 }
 
-// entered is where the log mentions the command first, 0 if nowhere.
+// entered returns the sequence of the first event that names the command; 0 if there is none.
 func (o *outcome) entered() uint64 {
 	switch {
 	case o == nil:
@@ -28,7 +28,7 @@ func (o *outcome) entered() uint64 {
 	return 0
 }
 
-// collect gathers the outcomes of all commands that the log mentions.
+// collect fills outcomes with all commands that the log names.
 func (s *sessionCheck) collect() {
 	for _, e := range s.log {
 		switch d := e.Data.(type) {
@@ -65,15 +65,15 @@ func (s *sessionCheck) end(id string, e schemas.Event) *outcome {
 	return o
 }
 
-// checkBy wants the command that takes another's place to be in the log by then.
+// checkBy checks that the command that supersedes or withdraws another was accepted before.
 func (s *sessionCheck) checkBy(e schemas.Event, id, by string) {
 	if o := s.outcomes[by]; o == nil || len(o.accepted) == 0 {
-		s.fail(Shape, e.Seq, []string{id, by}, "%s by a command that was not accepted", e.Type())
+		s.fail(Shape, e.Seq, []string{id, by}, "%s names a command that was not accepted before", e.Type())
 	}
 }
 
-// checkOutcomes wants one outcome for each command that was acknowledged, at most one for each other, and none for what
-// nobody sent.
+// checkOutcomes checks that each acknowledged command has one outcome, each other command at most one, and that the log
+// has no command that no client sent.
 func (s *sessionCheck) checkOutcomes() {
 	known := map[string]bool{}
 	for _, cmd := range s.cmds {
@@ -82,7 +82,7 @@ func (s *sessionCheck) checkOutcomes() {
 	}
 	for id, o := range s.outcomes {
 		if !known[id] {
-			s.fail(Foreign, o.entered(), []string{id}, "nobody sent this command")
+			s.fail(Foreign, o.entered(), []string{id}, "no client sent this command")
 		}
 	}
 }
@@ -92,23 +92,23 @@ func (s *sessionCheck) checkOutcome(cmd Command) {
 	o := s.outcomes[cmd.ID]
 	switch {
 	case o == nil && !cmd.Acked.IsZero() && cmd.Sent.After(s.Deleted[s.name]):
-		s.fail(Lost, 0, ids, "the %s was acknowledged at %s, and the log does not know it", cmd.Kind, cmd.Acked.Format(clock))
+		s.fail(Lost, 0, ids, "the %s was acknowledged at %s but is not in the log", cmd.Kind, cmd.Acked.Format(clock))
 	case o == nil:
 	case len(o.accepted) > 1:
 		s.fail(Doubled, o.accepted[1], ids, "the %s was accepted %d times, at %v", cmd.Kind, len(o.accepted), o.accepted)
 	case len(o.ended) > 1:
 		s.fail(Doubled, o.ended[1], ids, "the %s has %d outcomes, at %v", cmd.Kind, len(o.ended), o.ended)
 	case len(o.ended) == 0:
-		s.fail(Lost, o.entered(), ids, "the %s was accepted and has no outcome", cmd.Kind)
+		s.fail(Lost, o.entered(), ids, "the %s was accepted but has no outcome", cmd.Kind)
 	case o.rejected == (len(o.accepted) == 1):
 		s.fail(Shape, o.ended[0], ids, "the %s was accepted %d times; rejected: %v", cmd.Kind, len(o.accepted), o.rejected)
 	}
 }
 
-// clock is how a time of day is shown.
+// clock is the format of times of day.
 const clock = "15:04:05.000"
 
-// checkOrder wants a command that was acknowledged before another was sent to enter before the other.
+// checkOrder checks that a command that was acknowledged before another one was sent entered the log before it.
 func (s *sessionCheck) checkOrder() {
 	for i, cmd := range s.cmds {
 		o := s.outcomes[cmd.ID]
@@ -121,27 +121,28 @@ func (s *sessionCheck) checkOrder() {
 				continue
 			}
 			s.fail(Order, o.entered(), []string{before.ID, cmd.ID},
-				"the %s was acknowledged at %s, the %s was sent at %s and entered first, by %s; the other at %d by %s",
+				"the %s was acknowledged at %s; the %s was sent later, at %s, but entered the log first, by %s; the other entered "+
+					"at %d, by %s",
 				before.Kind, before.Acked.Format(clock), cmd.Kind, cmd.Sent.Format(clock), o.source, b.entered(), b.source)
 			break
 		}
 	}
 }
 
-// checkRest wants the log to fold to a session at rest that holds nothing back.
+// checkRest checks that the log folds to a session at rest whose queues are empty.
 func (s *sessionCheck) checkRest() {
 	state := &loop.State{Session: s.name}
 	for _, e := range s.log {
 		if err := state.Apply(e); err != nil {
-			s.fail(Shape, e.Seq, nil, "cannot be folded: %v", err)
+			s.fail(Shape, e.Seq, nil, "the log cannot be folded: %v", err)
 			return
 		}
 	}
 	if !state.Idle() {
-		s.fail(Stuck, state.Seq, []string{state.Run.Command}, "run %s has no end; next would be %T", state.Run.ID,
+		s.fail(Stuck, state.Seq, []string{state.Run.Command}, "run %s has not ended; its next step is %T", state.Run.ID,
 			loop.Next(state))
 	}
 	for _, in := range slices.Concat(state.Prompts, state.Steering, state.FollowUp) {
-		s.fail(Stuck, state.Seq, []string{in.CommandID}, "the %s still waits", in.Kind)
+		s.fail(Stuck, state.Seq, []string{in.CommandID}, "the %s is still queued", in.Kind)
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// checkShape walks through the log and wants runs, turns and messages to begin and end in pairs, every user message to
-// be the text of the one command that brought it, and no input that was queued as steering or follow-up to be left
-// behind by a run that ended of its own accord.
+// checkShape checks that runs, turns and messages start and end in pairs, that each user message has the text of the
+// one command it came from, and that a run that ended normally left no steering or follow-up input in its queues.
 func (s *sessionCheck) checkShape() {
 	w := &walk{sessionCheck: s, waiting: map[string]bool{}, brought: map[string]Command{}}
 	for _, cmd := range s.cmds {
@@ -25,19 +24,19 @@ func (s *sessionCheck) checkShape() {
 	end := uint64(len(s.log))
 	for _, open := range []struct{ what, id string }{{"run", w.run}, {"turn", w.turn}, {"message", w.message}} {
 		if open.id != "" {
-			s.fail(Stuck, end, nil, "%s %s has no end", open.what, open.id)
+			s.fail(Stuck, end, nil, "%s %s has not ended", open.what, open.id)
 		}
 	}
 }
 
-// walk is what is open at a place of the log.
+// walk is the state of checkShape: what is open at its position in the log.
 type walk struct {
 	*sessionCheck
 	run, turn, message string
 	reply              *schemas.AssistantMessage // of the turn
-	results            []string                  // ids of the calls answered in the turn
-	waiting            map[string]bool           // steering and follow-ups
-	brought            map[string]Command        // by message
+	results            []string                  // ids of the calls whose results the turn has so far
+	waiting            map[string]bool           // ids of queued steering and follow-up inputs
+	brought            map[string]Command        // commands by the id of the message they became
 }
 
 func (w *walk) event(e schemas.Event) {
@@ -72,34 +71,36 @@ func (w *walk) event(e schemas.Event) {
 
 func (w *walk) begin(e schemas.Event, open *string, id, what string) {
 	if *open != "" {
-		w.fail(Shape, e.Seq, nil, "%s %s begins while %s %s is open", what, id, what, *open)
+		w.fail(Shape, e.Seq, nil, "%s %s starts while %s %s is open", what, id, what, *open)
 	}
 	*open = id
 }
 
 func (w *walk) end(e schemas.Event, open *string, id, what string) {
 	if *open != id || id == "" {
-		w.fail(Shape, e.Seq, nil, "%s %q ends, and open is %q", what, id, *open)
+		w.fail(Shape, e.Seq, nil, "%s %q ends while %q is the open one", what, id, *open)
 	}
 	*open = ""
 }
 
-// checkInputs wants what a run begins with to have no outcome yet.
+// checkInputs checks that the inputs of a new run were accepted and have no outcome yet.
 func (w *walk) checkInputs(e schemas.Event, d *schemas.AgentStart) {
 	for _, id := range d.Inputs {
 		if o := w.outcomes[id]; o == nil || len(o.ended) > 0 && o.ended[0] < e.Seq {
-			w.fail(Doubled, e.Seq, []string{id}, "run %s begins with what has had its outcome, or was never accepted", e.RunID)
+			w.fail(Doubled, e.Seq, []string{id},
+				"run %s starts with an input that was never accepted or has an outcome already", e.RunID)
 		}
 	}
 }
 
-// checkLeft wants nothing to wait that should have been taken in by the run: the last poll and the end have one order.
+// checkLeft checks that no steering or follow-up input is queued when a run ends normally: the run has to apply all
+// inputs that are in the log before its end.
 func (w *walk) checkLeft(e schemas.Event, d *schemas.AgentEnd) {
 	if !d.TerminationReason.Normal() {
 		return
 	}
 	for id := range w.waiting {
-		w.fail(Lost, e.Seq, []string{id}, "the run ended with %s although this waited for it", d.TerminationReason)
+		w.fail(Lost, e.Seq, []string{id}, "the run ended with %s while this input was queued for it", d.TerminationReason)
 	}
 }
 
@@ -110,7 +111,7 @@ func (w *walk) checkMessage(e schemas.Event, d *schemas.MessageEnd) {
 			return
 		}
 		if w.reply != nil && !d.Failure {
-			w.fail(Shape, e.Seq, nil, "a second reply in turn %s", w.turn)
+			w.fail(Shape, e.Seq, nil, "turn %s has a second reply", w.turn)
 		}
 		w.reply = m
 	case *schemas.ToolResultMessage:
@@ -120,7 +121,8 @@ func (w *walk) checkMessage(e schemas.Event, d *schemas.MessageEnd) {
 	}
 }
 
-// checkUser wants a user message to be what its command said. That with a sub-agent's result says whose it is first.
+// checkUser checks that a user message has the text of its command. A message with the result of a sub-agent has the
+// name of the sub-agent in front of it.
 func (w *walk) checkUser(e schemas.Event, id string, m *schemas.UserMessage) {
 	cmd, ok := w.brought[id]
 	got := m.Content.JoinText()
@@ -128,12 +130,13 @@ func (w *walk) checkUser(e schemas.Event, id string, m *schemas.UserMessage) {
 		_, got, _ = strings.Cut(got, ":\n\n")
 	}
 	if !ok || got != cmd.Text {
-		w.fail(Foreign, e.Seq, []string{e.CausationID}, "user message %s is %q, and its command said %q", id, got, cmd.Text)
+		w.fail(Foreign, e.Seq, []string{e.CausationID},
+			"user message %s is %q, but the text of its command is %q", id, got, cmd.Text)
 	}
 	delete(w.brought, id)
 }
 
-// checkResults wants one result for each call of the turn's reply, in their order.
+// checkResults checks that the turn has one result for each call of its reply, in the same order.
 func (w *walk) checkResults(e schemas.Event) {
 	var want []string
 	if w.reply != nil && !w.reply.Failed() {
@@ -142,6 +145,6 @@ func (w *walk) checkResults(e schemas.Event) {
 		}
 	}
 	if !slices.Equal(w.results, want) {
-		w.fail(Result, e.Seq, want, "the reply of turn %s calls these, and the results are of %v", e.TurnID, w.results)
+		w.fail(Result, e.Seq, want, "the reply of turn %s has these calls, but the results are of %v", e.TurnID, w.results)
 	}
 }

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Command leftover runs a test binary and fails if that leaves a process behind: go test -exec leftover. It is the
-// parent of what loses its own, so it needs nothing from the tests. It finds something on Linux only.
+// Command leftover runs a test binary and fails if that leaves a process behind: go test -exec leftover. Orphaned
+// processes become its children, so it finds them without help from the tests. It works on Linux only.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	os.Exit(process.NothingLeft(code))
 }
 
-// run runs a program in the place of this one and returns its status.
+// run runs a program, forwards signals to it, and returns its exit code.
 func run(words []string) (int, error) {
 	if len(words) == 0 {
 		return 0, errors.New("usage: leftover PROGRAM [ARGUMENT ...]")

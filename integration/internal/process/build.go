@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Build makes programs of the project in dir, with the race detector if the caller has it. Programs are named by their
-// directories, and in dir by the last part of that.
+// Build builds programs of the project in dir, with the race detector if the caller was built with it. A program is
+// named by its directory; its file in dir has the last part of that name.
 func Build(dir string, programs ...string) error {
 	for _, name := range programs {
 		if err := copyProgram("github.com/loopbus/loopbus/"+name, filepath.Join(dir, filepath.Base(name))); err != nil {
@@ -20,8 +20,8 @@ func Build(dir string, programs ...string) error {
 	return nil
 }
 
-// copyProgram has go run copy a program instead of running it: go run keeps what it has linked, which go build does
-// not, so the tests of several packages link a program once.
+// copyProgram makes go run copy a program instead of running it: go run caches the linked program, go build does not.
+// So the tests of several packages link a program once.
 func copyProgram(pkg, to string) error {
 	args := []string{"run", "-exec", `sh -c 'cp "$0" "$LOOPBUS_TEST_PROGRAM"'`}
 	if raceEnabled {

@@ -12,14 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AdoptOrphans makes this process the parent of all that tests start and whose own parent ends, so that [Left] finds
-// it: also what has left its session and its process group, and what has no variables of ours. It belongs before the
-// tests.
+// AdoptOrphans makes this process the parent of all descendants whose own parent ends, so that [Left] finds them: also
+// those that have left their session and process group, or have a different environment. Call it before the tests.
 func AdoptOrphans() error {
 	return os.NewSyscallError("prctl PR_SET_CHILD_SUBREAPER", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 }
 
-// Left waits for everything to end that descends from this process. It kills and returns what has not ended within
+// Left waits until all descendants of this process have ended. It kills and returns those that have not ended within
 // grace.
 func Left(grace time.Duration) (left []string) {
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -37,7 +36,7 @@ func Left(grace time.Duration) (left []string) {
 		}
 		for _, p := range running {
 			left = append(left, fmt.Sprintf("%d %s", p.pid, p.words()))
-			_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended just now
+			_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have ended in the meantime
 		}
 		return left
 	}
@@ -49,13 +48,13 @@ type entry struct {
 	state       byte
 }
 
-// words are its command line.
+// words returns the command line of the process.
 func (e entry) words() string {
-	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", e.pid)) // it may be gone
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", e.pid)) // the process may have ended
 	return strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))
 }
 
-// descendants are the processes that run and descend from one.
+// descendants returns the running descendants of a process.
 func descendants(root int) (running []entry) {
 	children := map[int][]entry{}
 	names, err := os.ReadDir("/proc")
@@ -85,7 +84,7 @@ func entryOf(name string) (e entry, ok bool) {
 	if err != nil {
 		return e, false
 	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // its name may have anything in it
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // the name may contain any characters
 	if len(fields) < 2 {
 		return e, false
 	}

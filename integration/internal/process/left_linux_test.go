@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// leavingEnv makes the test binary one that leaves processes behind.
+// leavingEnv makes the test binary leave processes behind.
 const leavingEnv = "LOOPBUS_TEST_LEAVING"
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(nothingLeft(0, time.Second))
 }
 
-// What a test leaves behind is found, however it hides, named and killed.
+// The processes that a test leaves behind are found, named and killed, however they detach themselves.
 func TestNothingLeft(t *testing.T) {
 	length := fmt.Sprintf("%d.25", 1_000_000+os.Getpid())
 	for command, left := range map[string]bool{

@@ -4,8 +4,8 @@ package process
 
 import "time"
 
-// AdoptOrphans does nothing here: nobody can be the parent of others' orphans.
+// AdoptOrphans does nothing: only Linux lets a process adopt orphans.
 func AdoptOrphans() error { return nil }
 
-// Left finds nothing here.
+// Left returns nothing: it is implemented on Linux only.
 func Left(time.Duration) []string { return nil }

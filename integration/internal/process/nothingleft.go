@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// leftGrace is how long what tests have started may take to end after them.
+// leftGrace is how long processes that tests have started may take to end after the tests.
 const leftGrace = 5 * time.Second
 
-// NothingLeft is for the end of TestMain: it returns the code of the tests, or 1 if they have left a process behind.
-// [AdoptOrphans] has to come before them.
+// NothingLeft has to be called at the end of TestMain, and [AdoptOrphans] before the tests. It returns the exit code of
+// the tests, or 1 if they have left a process behind.
 func NothingLeft(code int) int { return nothingLeft(code, leftGrace) }
 
 func nothingLeft(code int, grace time.Duration) int {

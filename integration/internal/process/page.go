@@ -9,8 +9,8 @@ import (
 // pageTimeout is how long a program on a busy machine may take to answer.
 const pageTimeout = 10 * time.Second
 
-// Page returns the status and the body of a page that a program serves. Where nobody answers in time the status is 0,
-// and the body says why. No connection is kept, so that a program that ends waits for none.
+// Page returns the status and the body of a page that a program serves. If no answer arrives in time, the status is 0
+// and the body is the reason. Page keeps no connection open that a program would wait for at its end.
 func Page(url string) (status int, body string) {
 	client := http.Client{Timeout: pageTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get(url)

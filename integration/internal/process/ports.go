@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// Ports of servers are below those that the kernel gives to connections, so that a server which is down finds its port
-// free when it comes back.
+// Ports of servers are below the range from which the kernel assigns ports to connections, so that the port of a server
+// that is down stays free until its restart.
 const lowPort, highPort = 16000, 30000
 
-// reserved are the sockets that keep ports for this process: UDP sockets of the same numbers, which no server of a test
-// uses. Tests of other processes look for ports at the same time, before any server listens.
+// reserved are the sockets that reserve ports for this process: UDP sockets with the same port numbers, which no server
+// of a test uses. Tests in other processes search for ports at the same time, before any server listens.
 var reserved struct {
 	sync.Mutex
 	sockets []net.PacketConn
 }
 
-// reserve keeps a port for this process until its end. It reports false if another process or test has it.
+// reserve reserves a port for this process until its end. It returns false if another process or test has it.
 func reserve(address string) bool {
 	socket, err := net.ListenPacket("udp", address)
 	if err != nil {
@@ -30,7 +30,7 @@ func reserve(address string) bool {
 	return true
 }
 
-// FreePorts returns n ports of 127.0.0.1 that nobody uses. They are this caller's until the process ends.
+// FreePorts returns n free ports of 127.0.0.1. They are reserved for the caller until the process ends.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for range 1000 {
@@ -40,7 +40,7 @@ func FreePorts(n int) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		defer l.Close() // all at the end, so that none is found twice
+		defer l.Close() // closed together at the end, so that no port is found twice
 		if !reserve(address) {
 			continue
 		}

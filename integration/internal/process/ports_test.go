@@ -2,8 +2,8 @@ package process
 
 import "testing"
 
-// A port is given once, also when nobody listens on it yet.
-func TestFreePortsAreGivenOnce(t *testing.T) {
+// Each port is returned once, even if no process listens on it yet.
+func TestFreePortsReturnsEachPortOnce(t *testing.T) {
 	t.Parallel()
 	given := map[int]bool{}
 	for range 50 {
@@ -13,7 +13,7 @@ func TestFreePortsAreGivenOnce(t *testing.T) {
 		}
 		for _, port := range ports {
 			if given[port] {
-				t.Errorf("port %d is given twice", port)
+				t.Errorf("port %d was returned twice", port)
 			}
 			given[port] = true
 		}

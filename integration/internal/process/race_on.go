@@ -2,5 +2,5 @@
 
 package process
 
-// raceEnabled has the commands built like the test.
+// raceEnabled reports whether the test was built with the race detector: then the commands are, too.
 const raceEnabled = true

@@ -21,7 +21,7 @@ func awaitStopped(pid int, done <-chan struct{}) {
 	}
 }
 
-// stopped reads the states of the threads, each of which stands behind the name in parentheses.
+// stopped reads the state of each thread, which follows the name in parentheses.
 func stopped(pid int) bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {

@@ -1,4 +1,3 @@
-// Package system assembles the parts of loopbus in one process, for tests of the whole: a runner and a toolworker on a
-// NATS server or a cluster, each on TCP connections of its own. Everything that it starts ends with the test, in
-// reverse order.
+// Package system assembles loopbus in one process for integration tests: a runner and a toolworker on a NATS server or
+// a cluster, each with its own TCP connections. When the test ends, it stops everything in reverse order.
 package system

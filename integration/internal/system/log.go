@@ -5,10 +5,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Ends holds for the nth agent_end that it sees.
+// Ends returns a function that returns true for the nth agent_end.
 func Ends(n int) func(schemas.Event) bool { return bustest.Nth(n, schemas.EventAgentEnd) }
 
-// TypesOf is the types of a log's events.
+// TypesOf returns the types of a log's events.
 func TypesOf(log []schemas.Event) []schemas.EventType { return bustest.Types(log) }
 
 // DataOf returns the payloads of one type, in the order of the log.
@@ -21,7 +21,7 @@ func DataOf[T schemas.EventData](log []schemas.Event) (all []T) {
 	return all
 }
 
-// Said is what the users said, in the order of the transcript.
+// Said returns the user messages, in the order of the transcript.
 func Said(log []schemas.Event) (texts []string) {
 	for _, d := range DataOf[*schemas.MessageEnd](log) {
 		if m, ok := d.Message.Message.(*schemas.UserMessage); ok {
@@ -31,7 +31,7 @@ func Said(log []schemas.Event) (texts []string) {
 	return texts
 }
 
-// Replied is what the model said in replies that are part of the transcript.
+// Replied returns the replies of the model that are part of the transcript.
 func Replied(log []schemas.Event) (texts []string) {
 	for _, d := range DataOf[*schemas.MessageEnd](log) {
 		if m, ok := d.Message.Message.(*schemas.AssistantMessage); ok && !d.Interrupted {
@@ -41,7 +41,7 @@ func Replied(log []schemas.Event) (texts []string) {
 	return texts
 }
 
-// Reasons are why the runs ended.
+// Reasons returns the termination reasons of the runs.
 func Reasons(log []schemas.Event) (all []schemas.TerminationReason) {
 	for _, d := range DataOf[*schemas.AgentEnd](log) {
 		all = append(all, d.TerminationReason)

@@ -11,14 +11,14 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
-// built are the directories of programs.
+// built are the directories of built programs.
 var (
 	builtMu sync.Mutex
 	built   []string
 )
 
-// Main runs the tests of a package that starts processes, so many parallel ones at once. It fails if a goroutine or a
-// process is left.
+// Main runs the tests of a package that starts processes, with the given number in parallel. It fails if a goroutine or
+// a process is left.
 func Main(m *testing.M, atOnce int) {
 	if err := process.AdoptOrphans(); err != nil {
 		panic(err)
@@ -31,8 +31,8 @@ func Main(m *testing.M, atOnce int) {
 	})
 }
 
-// Programs returns a function that makes programs of the project, as [process.Build] does, when it is called first, and
-// returns the directory they are in. [Main] removes it.
+// Programs returns a function that builds programs of the project at its first call, with [process.Build], and returns
+// their directory. [Main] removes the directory.
 func Programs(names ...string) func() (dir string, err error) {
 	return sync.OnceValues(func() (string, error) {
 		dir, err := os.MkdirTemp("", "loopbus-programs-")

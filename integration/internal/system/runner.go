@@ -16,20 +16,20 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// RunnerOptions say what a runner is made of. Only Model is required.
+// RunnerOptions configure a runner. Only Model is required.
 type RunnerOptions struct {
 	Model   driver.Model
-	Streams streams.Options     // as they are set up before the runner starts
+	Streams streams.Options     // for the setup of the streams before the runner starts
 	Store   eventstore.Options  // of the log
 	Inbox   inbox.Options       // without a RunnerID it is "bench"
 	Updates live.Options        // of the live deltas
-	Host    func(*host.Options) // changes what the host is made of, or wraps it; nil leaves it
+	Host    func(*host.Options) // changes the options of the host; may be nil
 }
 
-// Runner is a runner in this process, wired as the runner's command wires it.
+// Runner is a runner in this process, assembled as the runner's command assembles it.
 type Runner struct {
 	*wiring.Runner
-	// Stop stops it as SIGTERM does, and returns when it has ended. The end of the test calls it too.
+	// Stop stops the runner as SIGTERM does, and returns when it has ended. It is also called when the test ends.
 	Stop func()
 }
 
@@ -62,7 +62,7 @@ func RunOn(tb testing.TB, c *bus.Conn, o wiring.Options) *Runner {
 	select {
 	case <-runner.Ready():
 	case <-time.After(Deadline):
-		tb.Fatal("the runner never became ready")
+		tb.Fatal("the runner did not become ready")
 	}
 	return r
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/bus/embedded"
 )
 
-// StartServer starts a server on a free port with its streams in a directory of the test.
+// StartServer starts a server on a free port that stores its streams in a directory of the test.
 func StartServer(tb testing.TB, syncAlways bool) *embedded.Server {
 	tb.Helper()
 	server, err := embedded.Start(embedded.Options{Listen: "127.0.0.1:0", StoreDir: tb.TempDir(),
@@ -21,13 +21,13 @@ func StartServer(tb testing.TB, syncAlways bool) *embedded.Server {
 	return server
 }
 
-// Client is a Go client on a connection.
+// Client returns a Go client on a connection.
 func Client(tb testing.TB, c *bus.Conn) *client.Client {
 	tb.Helper()
 	return bustest.Client(tb, c)
 }
 
-// Connect connects to one server or several, their URLs separated by commas.
+// Connect connects to one server or several, whose URLs are separated by commas.
 func Connect(tb testing.TB, url, name string) *bus.Conn {
 	tb.Helper()
 	c, err := bus.Connect(tb.Context(), bus.ConnOptions{URL: url, Name: name})

@@ -4,5 +4,5 @@ package system
 
 import "time"
 
-// Spent is 0: there is no portable way to ask.
+// Spent returns 0: there is no portable way to measure it.
 func Spent() time.Duration { return 0 }

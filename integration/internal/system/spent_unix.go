@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Spent is the processor time that this process has had, user and system.
+// Spent returns the processor time that this process has used, user and system.
 func Spent() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// Options say what a system has besides the echo tool. Only Model is required.
+// Options configure a system, which always has the echo tool. Only Model is required.
 type Options struct {
 	Model          driver.Model
 	Tools          []tools.Tool
@@ -81,13 +81,13 @@ func (s *System) event(e schemas.Event, _ *loop.State) {
 	}
 }
 
-// Ended returns a channel that gets a value whenever a run of the session ends; somebody has to take it.
+// Ended returns a channel that gets a value whenever a run of the session ends. The caller has to receive each value.
 func (s *System) Ended(session string) <-chan struct{} {
 	c, _ := s.ended.LoadOrStore(session, make(chan struct{}, 1))
 	return c.(chan struct{})
 }
 
-// Run sends a prompt and waits for the end of its run. Any number of sessions may run at once.
+// Run sends a prompt and waits for the end of its run. It may be called concurrently for different sessions.
 func (s *System) Run(tb testing.TB, session string) {
 	ended := s.Ended(session)
 	subject := s.Client.Subjects().Command(session, schemas.CommandPrompt)

@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// LogOf is what is stored of a session.
+// LogOf returns the log of a session.
 func LogOf(tb testing.TB, store *eventstore.Store, session string) (log []schemas.Event) {
 	tb.Helper()
 	for e, err := range store.Read(tb.Context(), session, 1) {
@@ -22,17 +22,17 @@ func LogOf(tb testing.TB, store *eventstore.Store, session string) (log []schema
 	return log
 }
 
-// LogOf is what is stored of a session.
+// LogOf returns the log of a session.
 func (s *System) LogOf(tb testing.TB, session string) []schemas.Event {
 	tb.Helper()
 	return LogOf(tb, s.Store, session)
 }
 
-// Verify fails the test if a session's log, or its snapshot, is not what a runner has to leave.
+// Verify fails the test if a session's log or its snapshot is not valid.
 func Verify(tb testing.TB, store *eventstore.Store, session string) eventstore.Report {
 	tb.Helper()
 	var report eventstore.Report
-	// A cluster that elects leaders may leave the question without an answer.
+	// A cluster that elects leaders may not answer.
 	Eventually(tb, "session "+session+" is verified", func() bool {
 		var err error
 		report, err = store.Verify(tb.Context(), session,
@@ -48,13 +48,13 @@ func Verify(tb testing.TB, store *eventstore.Store, session string) eventstore.R
 	return report
 }
 
-// Verify fails the test if a session's log, or its snapshot, is not what a runner has to leave.
+// Verify fails the test if a session's log or its snapshot is not valid.
 func (s *System) Verify(tb testing.TB, session string) eventstore.Report {
 	tb.Helper()
 	return Verify(tb, s.Store, session)
 }
 
-// refold is the state of a session after some events, as a runner saves it.
+// refold returns the encoded state of a session after some events, as a runner saves it.
 func refold(session string) func(iter.Seq[schemas.Event]) ([]byte, error) {
 	return func(events iter.Seq[schemas.Event]) ([]byte, error) {
 		state := &loop.State{Session: session}

@@ -9,16 +9,16 @@ import (
 	"github.com/loopbus/loopbus/bus/bustest"
 )
 
-// Deadline is how long a test waits for something that has to happen.
+// Deadline is how long a test waits for an event that has to happen.
 const Deadline = 90 * time.Second
 
-// Eventually waits until ok holds.
+// Eventually waits until ok returns true.
 func Eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
 	bustest.Eventually(tb, what, ok)
 }
 
-// Serve runs f until stop is called, or the test ends, and waits for it. An error of f fails the test.
+// Serve runs f until stop is called or the test ends, and waits until it returns. An error of f fails the test.
 func Serve(tb testing.TB, f func(ctx context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -21,8 +21,8 @@ var Echo = tools.Tool{
 	},
 }
 
-// StartWorker serves tools on c under an id. A test that needs them waits with [registry.Toolbox.Wait]. The streams
-// have to be there. stop stops it as SIGTERM does; the end of the test calls it too.
+// StartWorker starts a worker that serves tools on c under an id. The streams have to exist. Wait for the tools with
+// [registry.Toolbox.Wait]. stop stops the worker as SIGTERM does; it is also called when the test ends.
 func StartWorker(tb testing.TB, c *bus.Conn, id string, served ...tools.Tool) (stop func()) {
 	tb.Helper()
 	w, err := worker.New(worker.Options{

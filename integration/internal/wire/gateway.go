@@ -1,6 +1,6 @@
-// Package wire is a gateway between NATS clients and their server. It understands as much of the protocol as it takes
-// to see each message, and loses, stops or lets pass what the test chooses. So what is done to a program is done to it
-// at the only place where it has effects, and the program itself knows nothing of it.
+// Package wire is a gateway between NATS clients and their server. It parses the protocol far enough to recognise each
+// message, and forwards, drops or holds messages as the test chooses. So a test injects faults at the only place where
+// a program has effects, and the program needs no code for it.
 package wire
 
 import (
@@ -11,26 +11,26 @@ import (
 	"sync"
 )
 
-// Verdict says what becomes of a message.
+// Verdict is what the gateway does with a message.
 type Verdict int
 
 // The verdicts of a [Tap].
 const (
-	Pass   Verdict = iota // goes on
-	Probe                 // goes on; once the server has handled it, the tap's Probed is asked
-	Kill                  // is lost, and nothing of any client of this gateway passes from then on
-	Cut                   // is lost with every connection; clients may connect again
-	Freeze                // waits, as does everything of every client, in both directions, until [Gateway.Thaw]
+	Pass   Verdict = iota // forward the message
+	Probe                 // forward the message, and call the tap's Probed once the server has handled it
+	Kill                  // drop the message, and all later data of all clients of this gateway
+	Cut                   // drop the message and close all connections; clients may connect again
+	Freeze                // hold the message, and all data of all clients in both directions, until [Gateway.Thaw]
 )
 
-// A Tap sees the messages of a gateway's clients. Its methods are called one at a time and in the order in which things
-// pass, the next not before what the verdict says is done. They must not call the gateway.
+// A Tap decides about the messages of a gateway's clients. The gateway calls its methods one at a time, in the order in
+// which messages pass, and carries out each verdict before the next call. They must not call the gateway.
 type Tap interface {
-	// Sent is asked before a message goes to the server.
+	// Sent is called before a message is forwarded to the server.
 	Sent(m *Message) Verdict
-	// Received is asked before a message goes to a client.
+	// Received is called before a message is forwarded to a client.
 	Received(m *Message) Verdict
-	// Probed is asked once the server has handled a message for which Sent said Probe.
+	// Probed is called once the server has handled a message for which Sent returned Probe.
 	Probed() Verdict
 }
 
@@ -49,8 +49,8 @@ type Gateway struct {
 	killed bool
 }
 
-// Listen starts a gateway on a free port of 127.0.0.1 for the server at target, host:port. The caller has to
-// [Gateway.Close] it.
+// Listen starts a gateway on a free port of 127.0.0.1 for the server at target, host:port. The caller has to call
+// [Gateway.Close].
 func Listen(target string, tap Tap) (*Gateway, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,28 +62,28 @@ func Listen(target string, tap Tap) (*Gateway, error) {
 	return g, nil
 }
 
-// URL is where clients connect.
+// URL returns the URL to which clients connect.
 func (g *Gateway) URL() string { return "nats://" + g.listener.Addr().String() }
 
-// Dead is closed when the gateway was killed.
+// Dead returns a channel that is closed when the gateway is killed.
 func (g *Gateway) Dead() <-chan struct{} { return g.dead }
 
-// Kill loses everything from now on, and for good. The port stays taken until [Gateway.Close]: another gateway that got
-// it would have the killed process's connections, and bring it back to life.
+// Kill drops all data from now on. The port stays in use until [Gateway.Close]: another gateway that got the port would
+// accept the connections of the killed process, and bring it back to life.
 func (g *Gateway) Kill() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.kill()
 }
 
-// Freeze holds everything from now on.
+// Freeze holds all data from now on.
 func (g *Gateway) Freeze() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.frozen = true
 }
 
-// Thaw ends a freeze: what was stopped passes.
+// Thaw ends a freeze and forwards the data that was held.
 func (g *Gateway) Thaw() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -91,8 +91,8 @@ func (g *Gateway) Thaw() {
 	g.thawed.Broadcast()
 }
 
-// Await waits while the gateway is frozen and reports false if it is dead. It is for what a program does that does not
-// pass here and has to stop all the same.
+// Await waits while the gateway is frozen, and returns false if it is dead. It is for actions of a program that send no
+// message through the gateway but have to stop with it.
 func (g *Gateway) Await() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,7 +106,7 @@ func (g *Gateway) Close() {
 	g.running.Wait()
 }
 
-// await waits until nothing is frozen. The caller holds the lock.
+// await waits until the gateway is not frozen. The caller holds the lock.
 func (g *Gateway) await() bool {
 	for g.frozen && !g.killed {
 		g.thawed.Wait()
@@ -166,7 +166,7 @@ func (g *Gateway) add(l *link) bool {
 type link struct {
 	g              *Gateway
 	client, server net.Conn
-	pings          []bool // those without a pong so far, in order; true for our own. Guarded by the gateway's lock
+	pings          []bool // unanswered pings, in order; true for the gateway's own. Guarded by the gateway's lock
 }
 
 // errOver ends a link that the gateway has closed.
@@ -177,7 +177,7 @@ func (l *link) close() {
 	_ = l.server.Close()
 }
 
-// pump reads one direction and passes it on, under the gateway's lock, until the connection or the gateway ends.
+// pump reads one direction and forwards it, under the gateway's lock, until the connection or the gateway is closed.
 func (l *link) pump(from net.Conn, pass func(frame) error) {
 	defer l.close()
 	r := bufio.NewReaderSize(from, 64<<10)

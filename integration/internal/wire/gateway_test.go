@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const deadline = 30 * time.Second
 
-// funcTap passes what no function is there for.
+// funcTap is a tap of optional functions. It passes messages for which it has none.
 type funcTap struct {
 	sent, received func(m *wire.Message) wire.Verdict
 	probed         func() wire.Verdict
@@ -38,7 +38,7 @@ func (f funcTap) Received(m *wire.Message) wire.Verdict {
 
 func (f funcTap) Probed() wire.Verdict { return f.probed() }
 
-// on says v to a message with this subject and lets all others pass.
+// on returns v for messages with this subject, and Pass for all others.
 func on(subject string, v wire.Verdict) func(m *wire.Message) wire.Verdict {
 	return func(m *wire.Message) wire.Verdict {
 		if m.Subject == subject {
@@ -51,8 +51,8 @@ func on(subject string, v wire.Verdict) func(m *wire.Message) wire.Verdict {
 type rig struct {
 	gateway *wire.Gateway
 	through *nats.Conn         // through the gateway
-	direct  *nats.Conn         // without it
-	heard   *nats.Subscription // of direct, all below "t."
+	direct  *nats.Conn         // to the server
+	heard   *nats.Subscription // of direct, to all subjects below "t."
 }
 
 func newRig(t *testing.T, tap wire.Tap) *rig {
@@ -94,12 +94,12 @@ func (r *rig) receives(t *testing.T, subject string) *nats.Msg {
 		t.Fatalf("%s: %v", subject, err)
 	}
 	if m.Subject != subject {
-		t.Fatalf("heard %s, want %s", m.Subject, subject)
+		t.Fatalf("received %s, want %s", m.Subject, subject)
 	}
 	return m
 }
 
-// receivesNothing wants everything that was sent so far to be lost: what is sent around the gateway comes first.
+// receivesNothing checks that all messages sent so far were dropped: a message that is sent directly arrives first.
 func (r *rig) receivesNothing(t *testing.T) {
 	t.Helper()
 	if err := r.direct.Publish("t.mark", nil); err != nil {
@@ -135,7 +135,7 @@ func TestATapSeesWhatPasses(t *testing.T) {
 	}
 	r.publish(t, "t.1")
 	if m := r.receives(t, "t.1"); m.Header.Get("K") != "v" || string(m.Data) != "data of t.1" {
-		t.Errorf("heard %q with %v", m.Data, m.Header)
+		t.Errorf("received %q with %v", m.Data, m.Header)
 	}
 	if err := r.direct.PublishRequest("u", "reply", []byte("back")); err != nil {
 		t.Fatal(err)
@@ -175,17 +175,26 @@ func TestCutLosesTheMessageAndLetsClientsConnectAgain(t *testing.T) {
 }
 
 func TestFreezeHoldsEverythingUntilItThaws(t *testing.T) {
-	r := newRig(t, funcTap{sent: on("t.2", wire.Freeze)})
+	frozen := make(chan struct{})
+	freeze := on("t.2", wire.Freeze)
+	r := newRig(t, funcTap{sent: func(m *wire.Message) wire.Verdict {
+		v := freeze(m)
+		if v == wire.Freeze {
+			close(frozen)
+		}
+		return v
+	}})
 	r.publish(t, "t.1")
 	r.publish(t, "t.2")
 	r.receives(t, "t.1")
+	<-frozen // a thaw before the freeze would have no effect
 	r.receivesNothing(t)
 	thawing := make(chan bool, 1)
 	go func() { thawing <- r.gateway.Await() }()
 	r.gateway.Thaw()
 	r.receives(t, "t.2")
 	if !<-thawing {
-		t.Error("what waited beside was told that the gateway is dead")
+		t.Error("Await reported that the gateway is dead")
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Message is what a client publishes or the server delivers. Header is the header block as it is on the wire, empty
-// where there is none. A tap must not change or keep it.
+// Message is a message that a client publishes or the server delivers. Header is the header block as it is on the wire,
+// or empty. A tap must not modify or keep the message.
 type Message struct {
 	Subject string
 	Reply   string
@@ -20,14 +20,14 @@ type Message struct {
 // maxMessage bounds what is read into memory for one message. It is far above every max_payload in use.
 const maxMessage = 64 << 20
 
-// frame is one protocol operation: its line, and the message it carries, if any.
+// frame is one protocol operation: its line, and its message, if it has one.
 type frame struct {
 	op   string // the first word, in upper case
-	raw  []byte // all of it, as it is passed on
+	raw  []byte // the complete operation, as it is forwarded
 	body *Message
 }
 
-// readFrame reads the next operation of either direction.
+// readFrame reads the next operation. It works for both directions.
 func readFrame(r *bufio.Reader) (frame, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil {
@@ -85,7 +85,7 @@ func (f frame) withBody(r *bufio.Reader, args [][]byte) (frame, error) {
 func size(word []byte) (int, error) {
 	n, err := strconv.Atoi(string(word))
 	if err != nil || n < 0 || n > maxMessage {
-		return 0, fmt.Errorf("wire: %.40q is no size of a message", word)
+		return 0, fmt.Errorf("wire: %.40q is not a valid message size", word)
 	}
 	return n, nil
 }

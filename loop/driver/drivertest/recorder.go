@@ -1,4 +1,4 @@
-// Package drivertest has what tests of programs that use a driver share.
+// Package drivertest has helpers for tests of programs that use a driver.
 package drivertest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A Recorder is a model that remembers what it was asked, and has Model answer. It is safe for concurrent use where
+// A Recorder is a model that records the requests it gets and passes them on to Model. It is safe for concurrent use if
 // Model is.
 type Recorder struct {
 	driver.Model
@@ -19,7 +19,7 @@ type Recorder struct {
 	asked []schemas.ModelRequest
 }
 
-// Stream remembers the request before Model has it.
+// Stream records the request and returns Model's stream.
 func (r *Recorder) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	r.mu.Lock()
 	r.asked = append(r.asked, req)
@@ -27,7 +27,7 @@ func (r *Recorder) Stream(ctx context.Context, req schemas.ModelRequest) iter.Se
 	return r.Model.Stream(ctx, req)
 }
 
-// Requests are those of a session so far, in their order. What they share with the requests is not to be changed.
+// Requests returns the requests of a session so far, in order. The caller must not change what they refer to.
 func (r *Recorder) Requests(session string) (list []schemas.ModelRequest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package background waits for goroutines, and makes requests one after the other in the background.
+// Package background waits for groups of goroutines and makes requests one after the other in the background.
 package background
 
 import (
@@ -10,7 +10,7 @@ import (
 // requestTimeout bounds one request. A cluster needs up to ten seconds to elect a leader.
 const requestTimeout = 15 * time.Second
 
-// Wait returns once the group is empty, or with the error of ctx.
+// Wait returns nil once the group is empty, or ctx's error.
 func Wait(ctx context.Context, group *sync.WaitGroup) error {
 	done := make(chan struct{})
 	go func() {
@@ -25,8 +25,8 @@ func Wait(ctx context.Context, group *sync.WaitGroup) error {
 	}
 }
 
-// Requests are made one after the other, so that they reach a server in their order. The zero value is ready. Its
-// methods must not be called concurrently; the requests themselves run in goroutines.
+// Requests makes requests one after the other, so that they reach a server in order. The zero value is ready to use.
+// Its methods must not be called concurrently; the requests themselves run in goroutines.
 type Requests struct {
 	last chan struct{} // closed when the newest request is done; nil before the first
 }
@@ -47,8 +47,8 @@ func (r *Requests) Pending() bool {
 	}
 }
 
-// Add has start run a function, in a goroutine, that calls request once the requests before it are done. The context of
-// a request ends after fifteen seconds.
+// Add uses start to run a goroutine that makes the request after the requests before it. The context of a request ends
+// after fifteen seconds.
 func (r *Requests) Add(start func(f func()), request func(ctx context.Context)) {
 	before, done := r.last, make(chan struct{})
 	r.last = done

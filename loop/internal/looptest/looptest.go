@@ -22,7 +22,7 @@ type ModelFunc func(ctx context.Context, req schemas.ModelRequest) (*schemas.Ass
 
 func (f ModelFunc) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
-		if req.OnPayload != nil { // as a model does whose vendor is sent JSON
+		if req.OnPayload != nil { // as a model does whose requests are JSON
 			if _, err := req.OnPayload(ctx, json.RawMessage(`{"model":"m"}`)); err != nil {
 				yield(schemas.StreamEvent{}, err)
 				return
@@ -53,7 +53,7 @@ func CallTool(ids ...string) *schemas.AssistantMessage {
 	return m
 }
 
-// ToolThenDone calls echo for each id first and then says done.
+// ToolThenDone calls echo once for each id and then replies done.
 func ToolThenDone(ids ...string) ModelFunc {
 	return func(_ context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, error) {
 		for _, m := range req.Messages {
@@ -198,7 +198,7 @@ func (r *Rig) Count(kind schemas.EventType) (n int) {
 	return n
 }
 
-// BlockingModel says on asked that it was, and answers when it is let go or its context ends. Then it says hi.
+// BlockingModel sends on Asked when it is called, and replies hi when Free can be received from or its context ends.
 type BlockingModel struct {
 	Asked, Free chan struct{}
 }
@@ -226,7 +226,7 @@ func (r *Rig) WantEnd(want schemas.TerminationReason) {
 	}
 }
 
-// Asked lists the runs and the user messages in them.
+// Asked returns the runs and the user messages in them.
 func (r *Rig) Asked() (out []string) {
 	runs := 0
 	for _, e := range r.Events() {
@@ -243,7 +243,7 @@ func (r *Rig) Asked() (out []string) {
 	return out
 }
 
-// Stacks are the goroutines of this process that a driver has begun for the given test.
+// Stacks returns the stacks of the goroutines of this process that contain what.
 func Stacks(what string) (stacks []string) {
 	buf := make([]byte, 1<<20)
 	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {

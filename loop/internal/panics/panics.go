@@ -1,5 +1,5 @@
 // Package panics turns panics of foreign code into errors, so that one session's hook, tool or model does not end the
-// process and with it every other session.
+// process and with it all other sessions.
 package panics
 
 import (
@@ -11,15 +11,15 @@ import (
 
 // Error is a panic that [Guard] has recovered.
 type Error struct {
-	What  string // what panicked
+	What  string // name of the code that panicked
 	Value any
 	Stack []byte // for logs; never in events
 }
 
-// Error names what panicked and with what value.
+// Error names the code that panicked and the panic's value.
 func (e *Error) Error() string { return fmt.Sprintf("%s panicked: %v", e.What, e.Value) }
 
-// Guard runs f and returns f's error. A panic of f is an [Error]; what names f.
+// Guard runs f and returns f's error, or an [Error] if f panics. what names f.
 func Guard(what string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -29,7 +29,7 @@ func Guard(what string, f func() error) (err error) {
 	return f()
 }
 
-// Log writes the stack of an error that is an [Error], and does nothing with any other.
+// Log logs the stack of an [Error]; for any other error it does nothing.
 func Log(log *slog.Logger, session string, err error) {
 	if err == nil {
 		return

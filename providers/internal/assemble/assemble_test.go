@@ -18,7 +18,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-func TestReplyWithBlocksThatOverlap(t *testing.T) {
+func TestBlocksMayOverlap(t *testing.T) {
 	events, final := collect(t, t.Context(), request(), func(_ context.Context, s *assemble.Stream) error {
 		s.Start()
 		s.Start()
@@ -67,7 +67,7 @@ func TestReplyWithBlocksThatOverlap(t *testing.T) {
 	}
 }
 
-func TestHowAStreamEnds(t *testing.T) {
+func TestStreamEndsWithOneTerminalEvent(t *testing.T) {
 	for name, tc := range map[string]struct {
 		play   playFunc
 		events string
@@ -124,7 +124,7 @@ func TestHowAStreamEnds(t *testing.T) {
 	}
 }
 
-func TestAbortKeepsWhatWasSaid(t *testing.T) {
+func TestAbortKeepsContent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, final := collect(t, ctx, request(), func(ctx context.Context, s *assemble.Stream) error {
 		s.OpenText().Delta("half")
@@ -163,8 +163,9 @@ func TestSilentStreamTimesOut(t *testing.T) {
 	})
 }
 
-// A reader may take longer over an event than the vendor may be silent, and heartbeats are no silence.
-func TestWhatIsNoSilence(t *testing.T) {
+// TestSlowReaderAndHeartbeatsAreNotIdle has a caller take longer over an event than the idle limit, and a vendor send
+// heartbeats only.
+func TestSlowReaderAndHeartbeatsAreNotIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		req := request()
 		req.IdleTimeout = time.Second
@@ -186,22 +187,22 @@ func TestWhatIsNoSilence(t *testing.T) {
 }
 
 func TestReaderThatLeavesEndsTheRequest(t *testing.T) {
-	told := 0
+	received := 0
 	for range assemble.Run(t.Context(), request(), func(ctx context.Context, s *assemble.Stream) error {
 		s.Start()
 		<-ctx.Done()
 		s.OpenText().Delta("nobody reads this")
 		return nil
 	}) {
-		told++
+		received++
 		break
 	}
-	if told != 1 {
-		t.Errorf("%d events", told)
+	if received != 1 {
+		t.Errorf("%d events", received)
 	}
 }
 
-func TestPanicOfTheReaderIsItsOwn(t *testing.T) {
+func TestPanicOfTheReaderPassesThrough(t *testing.T) {
 	defer func() {
 		if r := recover(); r != "mine" {
 			t.Errorf("recovered %v", r)
@@ -239,7 +240,7 @@ func TestNoSecretInErrorTexts(t *testing.T) {
 	}
 }
 
-// stream plays a call of so many deltas and counts the events.
+// stream runs a stream with one tool call of this many deltas. It returns the number of events.
 func stream(deltas int) (events int) {
 	for range assemble.Run(context.Background(), request(), func(_ context.Context, s *assemble.Stream) error {
 		call := s.OpenToolCall("c", "write")
@@ -257,7 +258,7 @@ func stream(deltas int) (events int) {
 	return events
 }
 
-// Twice as long a stream takes twice the memory, not four times.
+// TestCostIsLinear compares two streams: four times the deltas may allocate at most eight times the memory.
 func TestCostIsLinear(t *testing.T) {
 	measure := func(deltas int) uint64 {
 		var before, after runtime.MemStats

@@ -10,20 +10,20 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A Block is one block of the reply: text, thinking or a tool call. Which one a vendor's index means is for the API
-// package to remember. Any number of blocks may be open at once.
+// A Block is one block of the reply: text, thinking or a tool call. The API package maps a vendor's indexes to
+// blocks. Any number of blocks may be open at once.
 type Block struct {
 	s         *Stream
 	index     int
 	kind      schemas.ContentType
-	text      strings.Builder // what was said, or a call's arguments as JSON
+	text      strings.Builder // of text or thinking, or a call's arguments as JSON
 	joiner    wtf8.Joiner
 	ended     bool
 	signature []byte
-	hidden    []byte // of thinking, in place of a signature
+	hidden    []byte // encrypted thinking; its base64 replaces the signature
 	redacted  bool
 	id, name  string
-	arguments json.RawMessage // of an ended call
+	arguments json.RawMessage // of a tool call; nil until it has ended
 }
 
 // OpenText begins a block of text.
@@ -40,8 +40,8 @@ func (s *Stream) OpenToolCall(id, name string) *Block {
 func (s *Stream) open(b *Block) *Block {
 	s.Start()
 	b.s, b.index = s, len(s.blocks)
-	if !s.room(b) {
-		b.ended = true // it takes nothing in and is no part of the reply
+	if !s.countBlock(b) {
+		b.ended = true // it ignores deltas and is not part of the reply
 		return b
 	}
 	s.blocks = append(s.blocks, b)
@@ -57,8 +57,8 @@ func (s *Stream) open(b *Block) *Block {
 	return b
 }
 
-// Delta appends to the text, or to the JSON of a tool call's arguments. A delta that is empty is an event all the same.
-// Half an emoji is buffered until its other half has come. After [Block.End] it does nothing.
+// Delta appends to the text, or to the JSON of a tool call's arguments. An empty delta sends an event too. The first
+// half of a split emoji is buffered until the other half arrives. After [Block.End], Delta does nothing.
 func (b *Block) Delta(delta string) {
 	if b.ended || !b.grow(len(delta)) {
 		return
@@ -80,8 +80,8 @@ func (b *Block) append(delta string) {
 	b.s.send(e)
 }
 
-// Replace sets the whole text, or the JSON of the whole arguments, without a delta: for vendors that say it again, or
-// only, at the end. After [Block.End] it does nothing.
+// Replace sets the whole text, or the JSON of all arguments, and sends no delta. It is for vendors that send the whole
+// at the end, again or only there. After [Block.End], Replace does nothing.
 func (b *Block) Replace(text string) {
 	if b.ended || !b.grow(len(text)-b.text.Len()) {
 		return
@@ -91,10 +91,11 @@ func (b *Block) Replace(text string) {
 	b.text.WriteString(wtf8.Clean(text))
 }
 
-// Text returns what has been appended so far.
+// Text returns the text, or the JSON of the arguments, received so far.
 func (b *Block) Text() string { return b.text.String() }
 
-// Sign sets the vendor's signature, over an earlier one. It is kept byte for byte. It may come after the end.
+// Sign sets the vendor's signature and replaces an earlier one. The signature is kept byte for byte. Sign may be called
+// after [Block.End].
 func (b *Block) Sign(signature string) {
 	if b.s.grow(len(signature) - len(b.signature)) {
 		b.signature = []byte(signature)
@@ -108,8 +109,8 @@ func (b *Block) AddSignature(piece string) {
 	}
 }
 
-// Hide appends to what the vendor hid of the thinking. Its base64 is the signature then, and text stands for the words.
-// It does nothing, and returns false, where there is a signature already.
+// Hide appends a piece of thinking that the vendor sends encrypted. The base64 of all pieces becomes the signature, and
+// text replaces the text of the block. If the block has a signature already, Hide does nothing and returns false.
 func (b *Block) Hide(piece []byte, text string) bool {
 	if len(b.signature) > 0 {
 		return false
@@ -125,10 +126,10 @@ func (b *Block) Hide(piece []byte, text string) bool {
 	return true
 }
 
-// Redact says that the vendor hid the words of the thinking: only its signature counts.
+// Redact records that the vendor hid the text of the thinking, so that only its signature is sent back.
 func (b *Block) Redact() { b.redacted = true }
 
-// Identify sets the id and the name of a tool call where they are still empty.
+// Identify sets the id of a tool call if it is still empty, and likewise the name.
 func (b *Block) Identify(id, name string) {
 	if b.id == "" && b.s.grow(len(id)) {
 		b.id = id
@@ -138,7 +139,7 @@ func (b *Block) Identify(id, name string) {
 	}
 }
 
-// Kind says what the block is.
+// Kind returns the type of the block.
 func (b *Block) Kind() schemas.ContentType { return b.kind }
 
 // End ends the block. A second call does nothing.
@@ -157,16 +158,16 @@ func (b *Block) End() {
 	case schemas.ContentThinking:
 		e.Type, e.Content = schemas.StreamThinkingEnd, b.text.String()
 	case schemas.ContentToolCall:
-		b.arguments = b.parsed()
+		b.arguments = b.parseArguments()
 		call := b.toolCall()
 		e.Type, e.ToolCall = schemas.StreamToolCallEnd, &call
 	}
 	b.s.send(e)
 }
 
-// parsed returns the arguments of a call, none where the reply has too many values in them.
-func (b *Block) parsed() json.RawMessage {
-	if arguments := partialjson.Parse(b.text.String()); b.s.decoded(arguments) {
+// parseArguments returns the arguments of a call as valid JSON, or {} if the reply has too many JSON values.
+func (b *Block) parseArguments() json.RawMessage {
+	if arguments := partialjson.Parse(b.text.String()); b.s.countValues(arguments) {
 		return arguments
 	}
 	return json.RawMessage("{}")
@@ -175,12 +176,12 @@ func (b *Block) parsed() json.RawMessage {
 func (b *Block) toolCall() schemas.ToolCall {
 	arguments := b.arguments
 	if arguments == nil {
-		arguments = b.parsed()
+		arguments = b.parseArguments()
 	}
 	return schemas.ToolCall{ID: b.id, Name: b.name, Arguments: arguments, ThoughtSignature: string(b.signature)}
 }
 
-// EndAll ends the blocks that are still open, in the order of their indexes. The stream's done does so by itself.
+// EndAll ends all open blocks in the order of their indexes. The end of the stream does the same.
 func (s *Stream) EndAll() {
 	for _, b := range s.blocks {
 		b.End()
@@ -204,7 +205,7 @@ func (b *Block) thinkingSignature() string {
 	return string(b.signature)
 }
 
-// content returns the blocks as the message has them.
+// content returns the blocks as the content of the message.
 func (s *Stream) content() schemas.Contents {
 	cs := make(schemas.Contents, 0, len(s.blocks))
 	for _, b := range s.blocks {

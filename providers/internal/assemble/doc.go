@@ -1,8 +1,8 @@
-// Package assemble makes of what a vendor sends the stream of events and the message that everybody else knows.
+// Package assemble turns what a vendor sends into the common stream of events and the final message.
 //
-// An API package opens blocks, feeds them and ends them; the rest is kept here, once: the order and the indexes of the
-// events, exactly one terminal event whatever happens, aborts, stalled streams, panics, usage with its cost, and that
-// no key gets into an error text. Deltas are appended, never read again: a stream costs as much as it is long.
+// An API package opens, feeds and ends blocks. This package does the rest: the order and indexes of events, exactly one
+// terminal event in every case, aborts, stalled streams, panics, usage with its cost, and keeping keys out of error
+// texts. Deltas are appended and never read again, so the cost is linear in the length of the stream.
 //
 //	func Stream(ctx context.Context, req *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
 //		return assemble.Run(ctx, req, func(ctx context.Context, s *assemble.Stream) error {

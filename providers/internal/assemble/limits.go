@@ -7,11 +7,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// maxBlocks is how many blocks a reply may have, of whatever kind: empty ones take memory, too.
+// maxBlocks limits the blocks of a reply, whatever their kind: an empty block uses memory too.
 const maxBlocks = 10_000
 
-// room counts a block that is to be opened, and reports whether the reply may have it.
-func (s *Stream) room(b *Block) bool {
+// countBlock counts a block before it is opened. It reports whether the reply is within its limits.
+func (s *Stream) countBlock(b *Block) bool {
 	if b.kind == schemas.ContentToolCall {
 		s.calls++
 	}
@@ -24,7 +24,7 @@ func (s *Stream) room(b *Block) bool {
 	return s.grow(len(b.id) + len(b.name))
 }
 
-// grow counts what is to be added to the block, and reports whether it may be.
+// grow counts n bytes that are to be added to the block. It reports whether the reply is within its limits.
 func (b *Block) grow(n int) bool {
 	if b.kind == schemas.ContentToolCall && int64(b.text.Len()+n) > b.s.limits.Arguments {
 		b.s.exceed("the arguments of a tool call have more than %d bytes", b.s.limits.Arguments)
@@ -32,24 +32,24 @@ func (b *Block) grow(n int) bool {
 	return b.s.grow(n)
 }
 
-// grow counts what is to be added to the reply, and reports whether it may be.
+// grow counts n bytes that are to be added to the reply. It reports whether the reply is within its limits.
 func (s *Stream) grow(n int) bool {
-	s.grown = s.grown || n > 0
+	s.progressed = s.progressed || n > 0
 	if s.size += int64(n); s.size > s.limits.Reply {
 		s.exceed("the reply has more than %d bytes", s.limits.Reply)
 	}
-	return s.over == nil
+	return s.exceeded == nil
 }
 
-// set gives a text of the reply a value, and counts it.
+// set counts value, and assigns it to *text, a field of the reply, if the reply is within its limits.
 func (s *Stream) set(text *string, value string) {
 	if s.grow(len(value) - len(*text)) {
 		*text = value
 	}
 }
 
-// shortened is the text of an error, of which a vendor may say as much in a stream as in a failing response.
-func (s *Stream) shortened(text string) string {
+// shorten cuts an error text that a vendor sent in a stream to the limit for the body of a failed response.
+func (s *Stream) shorten(text string) string {
 	most := s.limits.ErrorBody
 	if int64(len(text)) <= most {
 		return text
@@ -57,8 +57,8 @@ func (s *Stream) shortened(text string) string {
 	return fmt.Sprintf("%s… (%d bytes in all)", strings.ToValidUTF8(text[:most], ""), len(text))
 }
 
-// decoded counts the JSON values of a call's arguments, and reports whether the reply may have them.
-func (s *Stream) decoded(arguments []byte) bool {
+// countValues counts the JSON values of a call's arguments. It reports whether the reply is within its limit.
+func (s *Stream) countValues(arguments []byte) bool {
 	if s.values += schemas.CountValues(arguments); s.values > schemas.MaxReplyValues {
 		s.exceed("the arguments of the tool calls have more than %d JSON values", schemas.MaxReplyValues)
 		return false
@@ -66,10 +66,10 @@ func (s *Stream) decoded(arguments []byte) bool {
 	return true
 }
 
-// exceed ends the stream: nothing more is read or taken in.
+// exceed ends the stream with the code too_large. Nothing more is read or added to the reply.
 func (s *Stream) exceed(format string, limit int64) {
-	if s.over == nil {
-		s.over = schemas.NewFailure(schemas.FailureTooLarge, fmt.Sprintf(format, limit))
-		s.cancel(s.over)
+	if s.exceeded == nil {
+		s.exceeded = schemas.NewFailure(schemas.FailureTooLarge, fmt.Sprintf(format, limit))
+		s.cancel(s.exceeded)
 	}
 }

@@ -29,7 +29,7 @@ func request() *providers.Request {
 	}
 }
 
-// collect reads the whole stream. It fails where an event follows a terminal one, or none comes.
+// collect reads the whole stream. The test fails unless the stream ends with exactly one terminal event.
 func collect(t *testing.T, ctx context.Context, req *providers.Request, play playFunc) (events []schemas.StreamEvent,
 	final *schemas.AssistantMessage) {
 	t.Helper()
@@ -48,7 +48,7 @@ func collect(t *testing.T, ctx context.Context, req *providers.Request, play pla
 	return events, final
 }
 
-// names shows events shortly: their type, index and what they say.
+// names formats events in short: type, index and content.
 func names(events []schemas.StreamEvent) string {
 	var list []string
 	for _, e := range events {

@@ -17,37 +17,38 @@ var (
 	errIdle     = errors.New("idle")
 )
 
-// A Stream is a reply in the making. It is for the goroutine that play runs in. Once the reader has left, its
+// A Stream is a reply in progress. Only the goroutine of play may use it. Once the caller has left its loop, the
 // methods do nothing, and the context of play is done.
 type Stream struct {
 	req     *providers.Request
 	yield   func(schemas.StreamEvent, error) bool
 	cancel  context.CancelCauseFunc
-	idle    *time.Timer // runs while the vendor is waited for; nil without a limit
-	limit   time.Duration
-	grown   bool      // the reply has got on since the last Alive
-	still   time.Time // since when it has not; zero if it has
 	secrets []string
 
-	limits providers.Limits
-	size   int64 // bytes of all blocks
-	calls  int64
-	values int   // JSON values of the arguments of all calls that have ended
-	over   error // a limit that the reply went beyond
+	idle       *time.Timer // runs while play waits for the vendor; nil without a limit
+	idleLimit  time.Duration
+	progressed bool      // the reply has advanced since the last Alive
+	stalled    time.Time // when the reply stopped advancing; zero if it advances
 
-	started bool
-	gone    bool // the reader wants no more
-	telling bool // the reader has the floor: a panic now is its own
-	blocks  []*Block
-	reply   schemas.AssistantMessage
+	limits   providers.Limits
+	size     int64 // bytes of all blocks
+	calls    int64
+	values   int   // JSON values of the arguments of all calls that have ended
+	exceeded error // the limit that the reply exceeded
+
+	started  bool
+	left     bool // the caller has left its loop
+	yielding bool // the caller's loop body runs: a panic in it is the caller's
+	blocks   []*Block
+	reply    schemas.AssistantMessage
 }
 
-// Run returns the stream that play makes of a request. play runs while the stream is read, in the reader's goroutine,
-// with a context that is also done when the reader goes away or the vendor has been silent for too long.
+// Run returns the stream that play produces for a request. play runs in the caller's goroutine while it ranges over
+// the stream. Its context also ends when the caller leaves the loop or the vendor sends nothing for too long.
 //
-// Where play returns nil after [Stream.Finish], the stream ends with done. Else it ends with an error: aborted if ctx
-// is done, else what play returned or panicked with, and its [schemas.FailureCode]. What has been assembled until then
-// stays in the message.
+// If play returns nil after [Stream.Finish], the stream ends with done. Otherwise it ends with an error: aborted if
+// ctx is done, or else the error or panic of play with its [schemas.FailureCode]. The message contains what was
+// assembled until then.
 func Run(ctx context.Context, req *providers.Request,
 	play func(ctx context.Context, s *Stream) error) iter.Seq2[schemas.StreamEvent, error] {
 	return func(yield func(schemas.StreamEvent, error) bool) {
@@ -62,8 +63,8 @@ func Run(ctx context.Context, req *providers.Request,
 		switch {
 		case ctx.Err() != nil:
 			s.end(schemas.StopAborted, "", providers.TextAborted)
-		case s.over != nil:
-			s.fail(s.over)
+		case s.exceeded != nil:
+			s.fail(s.exceeded)
 		case errors.Is(context.Cause(inner), errIdle) && err != nil:
 			s.end(schemas.StopError, schemas.FailureTimeout, s.idleText())
 		case err == nil && s.reply.StopReason == "":
@@ -79,19 +80,19 @@ func Run(ctx context.Context, req *providers.Request,
 func newStream(req *providers.Request, yield func(schemas.StreamEvent, error) bool,
 	cancel context.CancelCauseFunc) *Stream {
 	m := req.Model
-	s := &Stream{req: req, yield: yield, cancel: cancel, limit: req.IdleTimeout, secrets: secretsOf(req)}
+	s := &Stream{req: req, yield: yield, cancel: cancel, idleLimit: req.IdleTimeout, secrets: secretsOf(req)}
 	s.limits = req.Limits.Or(providers.DefaultLimits)
 	s.reply = schemas.AssistantMessage{API: m.API, Provider: m.Provider, Model: m.ID, Timestamp: req.Time().UnixMilli()}
-	if s.limit == 0 {
-		s.limit = providers.DefaultIdleTimeout
+	if s.idleLimit == 0 {
+		s.idleLimit = providers.DefaultIdleTimeout
 	}
 	return s
 }
 
-// guard runs play and makes an error of its panics. One of the reader's goes through.
+// guard runs play and turns its panic into an error. A panic of the caller's loop body passes through.
 func (s *Stream) guard(ctx context.Context, play func(context.Context, *Stream) error) (err error) {
 	defer func() {
-		if s.telling {
+		if s.yielding {
 			return
 		}
 		if r := recover(); r != nil {
@@ -101,7 +102,7 @@ func (s *Stream) guard(ctx context.Context, play func(context.Context, *Stream) 
 	return play(ctx, s)
 }
 
-// Start says that the vendor has begun to answer. It does so once; the other methods imply it.
+// Start records that the vendor has begun to answer. Only the first call counts; the other methods imply it.
 func (s *Stream) Start() {
 	if s.started {
 		return
@@ -112,55 +113,56 @@ func (s *Stream) Start() {
 	s.send(schemas.StreamEvent{Type: schemas.StreamStart, Message: &identity})
 }
 
-// Alive starts the idle limit, or restarts it, for heartbeats that are no events of the stream. Mere keep-alives are
-// none. Heartbeats with which the reply does not get on do so for [providers.IdlePatience] times the limit.
+// Alive restarts the idle timer. An API package calls it for a vendor event that may send no event of the reply, and
+// not for a keep-alive of the connection. Events that do not advance the reply are accepted for
+// [providers.IdlePatience] times the idle limit.
 func (s *Stream) Alive() {
 	switch {
-	case s.grown:
-		s.grown, s.still = false, time.Time{}
-	case s.still.IsZero():
-		s.still = time.Now()
+	case s.progressed:
+		s.progressed, s.stalled = false, time.Time{}
+	case s.stalled.IsZero():
+		s.stalled = time.Now()
 	}
 	s.pause()
 	s.resume()
 }
 
-// SetResponseID sets the vendor's id of the reply, also over an earlier one.
+// SetResponseID sets the vendor's id of the reply and replaces an earlier one.
 func (s *Stream) SetResponseID(id string) { s.set(&s.reply.ResponseID, id) }
 
-// ResponseID returns what was set, or nothing.
+// ResponseID returns the id set by [Stream.SetResponseID], or "".
 func (s *Stream) ResponseID() string { return s.reply.ResponseID }
 
-// SetResponseModel sets the id of the model that answered, where it is not the one asked.
+// SetResponseModel sets the id of the model that answered, if it differs from the requested one.
 func (s *Stream) SetResponseModel(id string) { s.set(&s.reply.ResponseModel, id) }
 
-// ResponseModel returns what was set, or nothing.
+// ResponseModel returns the id set by [Stream.SetResponseModel], or "".
 func (s *Stream) ResponseModel() string { return s.reply.ResponseModel }
 
-// SetUsage sets the tokens counted so far, over those set before; a count that cannot be is the next that can. What
-// they cost is added by the model's rates.
+// SetUsage replaces the token counts. An impossible count becomes the nearest possible one. The cost is computed from
+// the model's rates.
 func (s *Stream) SetUsage(u schemas.Usage) {
-	overflown := u.TotalTokens < 0
-	if u = u.Clamped(); overflown {
+	overflowed := u.TotalTokens < 0
+	if u = u.Clamped(); overflowed {
 		u.TotalTokens = u.Input + u.Output + u.CacheRead + u.CacheWrite
 	}
-	s.grown = s.grown || u.Output > s.reply.Usage.Output
+	s.progressed = s.progressed || u.Output > s.reply.Usage.Output
 	u.Cost = s.req.Model.Price(u)
 	s.reply.Usage = u.Clamped()
 }
 
-// idleText says for how long nothing came, or nothing that got the reply on.
+// idleText returns the error text of a stream that received nothing, or nothing that advanced the reply, for too long.
 func (s *Stream) idleText() string {
-	if most := providers.IdlePatience * s.limit; !s.still.IsZero() && time.Since(s.still) >= most {
+	if most := providers.IdlePatience * s.idleLimit; !s.stalled.IsZero() && time.Since(s.stalled) >= most {
 		return fmt.Sprintf("stream timed out: nothing but heartbeats for %s", most)
 	}
-	return fmt.Sprintf("stream timed out: nothing for %s", s.limit)
+	return fmt.Sprintf("stream timed out: nothing for %s", s.idleLimit)
 }
 
-// Usage returns the tokens set so far.
+// Usage returns the token counts and costs set so far.
 func (s *Stream) Usage() schemas.Usage { return s.reply.Usage }
 
-// ScaleCost multiplies the cost, for tiers of service that have other prices. [Stream.SetUsage] undoes it.
+// ScaleCost multiplies the cost, for service tiers with other prices. [Stream.SetUsage] undoes it.
 func (s *Stream) ScaleCost(factor float64) {
 	c := &s.reply.Usage.Cost
 	*c = schemas.Cost{Input: c.Input * factor, Output: c.Output * factor, CacheRead: c.CacheRead * factor,
@@ -169,48 +171,50 @@ func (s *Stream) ScaleCost(factor float64) {
 	s.reply.Usage = s.reply.Usage.Clamped()
 }
 
-// Finish says why the reply is complete: stop, length or toolUse. It may be called again until play returns.
+// Finish records why the reply is complete: stop, length or toolUse. It may be called again until play returns.
 func (s *Stream) Finish(reason schemas.StopReason) { s.reply.StopReason = reason }
 
-// Finished returns what [Stream.Finish] said, or nothing.
+// Finished returns the reason passed to [Stream.Finish], or "".
 func (s *Stream) Finished() schemas.StopReason { return s.reply.StopReason }
 
-// send gives the reader an event, unless it has left. The vendor is not to blame for the time that takes.
+// send yields an event, unless the caller has left its loop. The caller's time does not count towards the idle limit.
 func (s *Stream) send(e schemas.StreamEvent) {
-	if s.gone {
+	if s.left {
 		return
 	}
 	s.pause()
 	begun := time.Time{}
-	if !s.still.IsZero() {
+	if !s.stalled.IsZero() {
 		begun = time.Now()
 	}
-	s.telling = true
+	s.yielding = true
 	more := s.yield(e, nil)
-	s.telling = false
+	s.yielding = false
 	if !begun.IsZero() {
-		s.still = s.still.Add(time.Since(begun))
+		s.stalled = s.stalled.Add(time.Since(begun))
 	}
-	if s.gone = !more; s.gone {
+	if s.left = !more; s.left {
 		s.cancel(nil)
 		return
 	}
 	s.resume()
 }
 
+// pause stops the idle timer.
 func (s *Stream) pause() {
 	if s.idle != nil {
 		s.idle.Stop()
 	}
 }
 
+// resume starts the idle timer.
 func (s *Stream) resume() {
-	wait := s.limit
-	if s.limit > 0 && !s.still.IsZero() && !s.grown {
-		wait = max(0, min(wait, providers.IdlePatience*s.limit-time.Since(s.still)))
+	wait := s.idleLimit
+	if s.idleLimit > 0 && !s.stalled.IsZero() && !s.progressed {
+		wait = max(0, min(wait, providers.IdlePatience*s.idleLimit-time.Since(s.stalled)))
 	}
 	switch {
-	case s.limit < 0:
+	case s.idleLimit < 0:
 	case s.idle == nil:
 		s.idle = time.AfterFunc(wait, func() { s.cancel(errIdle) })
 	default:
@@ -231,7 +235,7 @@ func (s *Stream) fail(err error) {
 }
 
 func (s *Stream) end(reason schemas.StopReason, code schemas.FailureCode, text string) {
-	s.reply.StopReason, s.reply.ErrorMessage = reason, s.shortened(text)
+	s.reply.StopReason, s.reply.ErrorMessage = reason, s.shorten(text)
 	s.reply.Content = s.content()
 	s.send(schemas.StreamEvent{Type: schemas.StreamError, Reason: reason, FailureCode: code, Message: &s.reply})
 	s.pause()

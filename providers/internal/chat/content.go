@@ -7,13 +7,13 @@ import (
 	"github.com/loopbus/loopbus/providers/internal/wtf8"
 )
 
-// Content is the content of a delta: a string, or a list of strings and of parts of several types, of which those that
-// are neither text nor thinking are left out.
+// Content is the content of a delta: a string, or a list of strings and parts. It omits parts that are neither text
+// nor thinking.
 type Content []Part
 
-// A Part is a piece of what a reply says or thinks. Thinking is never empty.
+// A Part is a piece of a reply's text or thinking. A piece of thinking is never empty.
 type Part struct {
-	Thinking bool
+	Thinking bool // reports whether Text is thinking
 	Text     string
 }
 
@@ -45,7 +45,7 @@ func (c *Content) add(item json.RawMessage) {
 		Text     Text     `json:"text"`
 		Thinking thoughts `json:"thinking"`
 	}
-	_ = Decode(item, &typed) // what is no part is none of the types
+	_ = Decode(item, &typed) // a value that is not an object has no type
 	switch {
 	case typed.Type == "text":
 		*c = append(*c, Part{Text: string(typed.Text)})
@@ -54,7 +54,7 @@ func (c *Content) add(item json.RawMessage) {
 	}
 }
 
-// thoughts are what a thinking part says: a string, or a list of strings and of parts of text.
+// thoughts is the thinking member of a part: a string, or a list of strings and text parts, which are joined.
 type thoughts string
 
 // UnmarshalJSON reads any JSON value.
@@ -65,38 +65,39 @@ func (t *thoughts) UnmarshalJSON(data []byte) error {
 			return err
 		}
 	}
-	var said strings.Builder
+	var joined strings.Builder
 	for _, item := range items {
 		var plain wtf8.Text
 		if item[0] == '"' && plain.UnmarshalJSON(item) == nil {
-			said.WriteString(string(plain))
+			joined.WriteString(string(plain))
 			continue
 		}
 		var part struct {
 			Text Text `json:"text"`
 		}
-		_ = Decode(item, &part) // what is no part says nothing
-		said.WriteString(string(part.Text))
+		_ = Decode(item, &part) // a value that is not an object has no text
+		joined.WriteString(string(part.Text))
 	}
-	*t = thoughts(said.String())
+	*t = thoughts(joined.String())
 	return nil
 }
 
-// The members of a delta in which servers stream thinking, the most telling first: some fill two of them alike.
+// The members of a delta in which servers stream thinking, most specific first: some servers send the same text in two
+// of them.
 const (
 	FieldReasoningContent = "reasoning_content"
 	FieldReasoning        = "reasoning"
 	FieldReasoningText    = "reasoning_text"
 )
 
-// Reasoning are these members.
+// Reasoning holds the members of a delta in which servers stream thinking.
 type Reasoning struct {
 	Content Text `json:"reasoning_content"`
 	Plain   Text `json:"reasoning"`
 	Text    Text `json:"reasoning_text"`
 }
 
-// Thinking returns the thinking and the member it is in; no thinking is empty.
+// Thinking returns the thinking and the name of its member. text is empty if the delta has no thinking.
 func (r *Reasoning) Thinking() (text, field string) {
 	switch {
 	case r.Content != "":

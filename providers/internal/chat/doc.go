@@ -1,3 +1,4 @@
-// Package chat is what openai-completions and mistral-conversations have in common: the parts of a request that both
-// write alike, and the way both stream a reply, as server-sent events of JSON chunks up to [DONE].
+// Package chat is the code that openai-completions and mistral-conversations share: the parts of a request that are
+// the same in both, and the reading of a streamed reply, which both send as server-sent events of JSON chunks that end
+// with [DONE].
 package chat

@@ -15,26 +15,26 @@ import (
 
 var done = []byte("[DONE]")
 
-// ErrNoEnd says that a reply's body ended, and the reply had not.
+// ErrNoEnd is the error of a body that ended before the reply was complete.
 var ErrNoEnd = schemas.NewFailure(schemas.FailureConnection, "stream ended before a finish reason or [DONE]")
 
-// A FinishError is a finish reason that says that there will be no reply.
+// A FinishError is a finish reason that means that the reply failed.
 type FinishError string
 
 func (e FinishError) Error() string { return "Provider finish_reason: " + string(e) }
 
-// FailureCode returns what the reason means, where it means a failure that is known.
+// FailureCode returns the code of the failure that the reason names.
 func (e FinishError) FailureCode() schemas.FailureCode { return failure.Code(string(e), 0, string(e)) }
 
-// UnknownReason is the error of a reply that ended for a reason that its API package does not know, in the words that
-// clients know.
+// UnknownReason returns the error of a reply whose finish reason its API package does not know. Clients know its text.
 func UnknownReason(reason string) error {
 	return failure.New("Unhandled stop reason: "+reason, 0, reason)
 }
 
-// Read gives each chunk of a streamed reply to take, as JSON that is valid until take returns, and reports whether the
-// stream ended as it should: with [DONE]. Where the body just ends it returns false, nil. An error of take ends it; one
-// of [Decode] says that the chunk is broken.
+// Read calls take with each chunk of a streamed reply. data is valid until take returns. ended reports whether the
+// stream ended with [DONE]; if the body ends without it, Read returns false and no error. An error of take ends Read.
+// If it wraps a syntax error, as [Decode] returns it, the chunk is malformed: Read returns a server_error, or no error
+// if the body ended within that event.
 func Read(body io.Reader, take func(data []byte) error) (ended bool, err error) {
 	events := sse.NewDecoder(body)
 	for {
@@ -49,7 +49,7 @@ func Read(body io.Reader, take func(data []byte) error) (ended bool, err error) 
 		}
 		data := e.Data
 		if data == nil && bytes.HasPrefix(e.Raw, []byte{'{'}) {
-			data = e.Raw // the JSON of an error, sent as if nobody had asked for a stream
+			data = e.Raw // some servers send an error as plain JSON, not as an event
 		}
 		if len(data) == 0 {
 			continue // a heartbeat
@@ -57,7 +57,7 @@ func Read(body io.Reader, take func(data []byte) error) (ended bool, err error) 
 		var broken *json.SyntaxError
 		switch err := take(data); {
 		case errors.As(err, &broken) && e.Unterminated:
-			return false, nil // the body was cut in the middle of an event
+			return false, nil // the body ended within an event
 		case errors.As(err, &broken):
 			return false, &schemas.FailureError{
 				Code: schemas.FailureServerError, Err: fmt.Errorf("stream terminated by a malformed chunk: %w", err),
@@ -68,20 +68,21 @@ func Read(body io.Reader, take func(data []byte) error) (ended bool, err error) 
 	}
 }
 
-// Decode reads a chunk into v. A member of the wrong type counts as absent: servers differ too much to insist on more.
+// Decode decodes a chunk into v. A member of the wrong type counts as absent, because servers differ in the types they
+// send. All other errors are those of [json.Unmarshal].
 func Decode(data []byte, v any) error {
 	err := json.Unmarshal(data, v)
 	if err == nil {
 		return nil
 	}
-	var wrongType *json.UnmarshalTypeError // on the heap, so only where it is needed
+	var wrongType *json.UnmarshalTypeError // declared here because it is allocated on the heap
 	if errors.As(err, &wrongType) {
 		return nil
 	}
 	return err
 }
 
-// Text is a [wtf8.Text] that is empty where there is no string.
+// Text is a [wtf8.Text] that decodes a value that is not a string as "".
 type Text string
 
 // UnmarshalJSON reads any JSON value.
@@ -92,8 +93,8 @@ func (t *Text) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Arguments are those of a streamed tool call, or a piece of them: a JSON string that holds JSON, or from some servers
-// the JSON itself.
+// Arguments is the JSON of a streamed tool call's arguments, or a piece of it. Most servers send it in a JSON string,
+// some as the JSON itself.
 type Arguments string
 
 // UnmarshalJSON reads any JSON value. Null is empty.

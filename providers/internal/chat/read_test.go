@@ -37,7 +37,7 @@ func TestRead(t *testing.T) {
 		"a page":             {strings.NewReader("<html>\n</html>\n"), nil, false, ""},
 		"an error of the body": {io.MultiReader(strings.NewReader("data: 1\n\n"), broken), []string{"1"}, false,
 			errVendor.Error()},
-		"an error of one who takes": {strings.NewReader("data: 1\n\ndata: \"stop\"\n\ndata: 2\n\n"), []string{"1"}, false,
+		"an error of the callback": {strings.NewReader("data: 1\n\ndata: \"stop\"\n\ndata: 2\n\n"), []string{"1"}, false,
 			"stop"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestDecodeTakesWhatFits(t *testing.T) {
+func TestDecodeIgnoresMembersOfTheWrongType(t *testing.T) {
 	var got struct {
 		N    int            `json:"n"`
 		Text chat.Text      `json:"text"`

@@ -9,14 +9,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A TextPart is a block of text in a message's content. CacheControl is an extension of routers to Anthropic.
+// A TextPart is a block of text in a message's content. CacheControl is an extension of routers that serve Anthropic's
+// models.
 type TextPart struct {
 	Type         string `json:"type"`
 	Text         string `json:"text"`
 	CacheControl any    `json:"cache_control,omitempty"`
 }
 
-// NewTextPart returns the text as a block.
+// NewTextPart returns a block of text.
 func NewTextPart(text string) *TextPart { return &TextPart{Type: "text", Text: text} }
 
 // A ToolCall is a call in an assistant message.
@@ -26,18 +27,18 @@ type ToolCall struct {
 	Function Function `json:"function"`
 }
 
-// Function is what a [ToolCall] calls. Arguments is JSON in a string.
+// Function is the function that a [ToolCall] calls. Arguments is a string of JSON.
 type Function struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 }
 
-// NewToolCall returns the call as a request has it.
+// NewToolCall returns c in the form of a request.
 func NewToolCall(c schemas.ToolCall) ToolCall {
 	return ToolCall{ID: c.ID, Type: "function", Function: Function{Name: c.Name, Arguments: arguments(c.Arguments)}}
 }
 
-// arguments returns the arguments as compact JSON.
+// arguments returns raw as compact JSON, or {} if it is empty or not valid.
 func arguments(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil || b.Len() == 0 {
@@ -53,7 +54,7 @@ type Tool struct {
 	CacheControl any          `json:"cache_control,omitempty"`
 }
 
-// ToolFunction describes a [Tool]. The schema of the parameters goes as it is; Strict is not sent if it is nil.
+// ToolFunction describes the function of a [Tool]. Parameters is sent unchanged. A nil Strict is not sent.
 type ToolFunction struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -61,7 +62,7 @@ type ToolFunction struct {
 	Strict      *bool           `json:"strict,omitempty"`
 }
 
-// NewTools returns the tools as a request has them.
+// NewTools returns the tools in the form of a request.
 func NewTools(definitions []schemas.ToolDefinition, strict *bool) []*Tool {
 	tools := make([]*Tool, 0, len(definitions))
 	for _, d := range definitions {
@@ -72,13 +73,13 @@ func NewTools(definitions []schemas.ToolDefinition, strict *bool) []*Tool {
 	return tools
 }
 
-// DataURL returns the image as a URL.
+// DataURL returns the image as a data URL.
 func DataURL(image schemas.Image) string {
 	return "data:" + image.MimeType + ";base64," + image.Data
 }
 
-// PlainText returns the text of a user's content that was given as a mere text. A line that stands for images is a list
-// of one block, as the images would have been.
+// PlainText returns the text of a user's content if that can be sent as a string and not as a list of blocks: if it is
+// one text. The text that replaces omitted images is sent as a list of one block, as the images would have been.
 func PlainText(content schemas.Contents) (string, bool) {
 	if len(content) != 1 {
 		return "", false
@@ -87,7 +88,7 @@ func PlainText(content schemas.Contents) (string, bool) {
 	return text.Text, ok && text.Text != providers.TextImageOmitted
 }
 
-// Lines returns the texts of a tool result, each on lines of its own.
+// Lines returns the texts of a tool result, joined by line feeds.
 func Lines(content schemas.Contents) string {
 	var texts []string
 	for _, block := range content {

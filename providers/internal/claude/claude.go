@@ -1,4 +1,5 @@
-// Package claude is what Anthropic's models want wherever they are served: by Anthropic itself, or by Bedrock.
+// Package claude holds the rules for requests to Anthropic's models that do not depend on who serves them: Anthropic
+// itself or Bedrock.
 package claude
 
 import (
@@ -9,21 +10,21 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// BetaInterleaved lets a model think between tool calls. Adaptive models do so without being asked.
+// BetaInterleaved is the beta feature that lets a model think between tool calls. Adaptive models do so without it.
 const BetaInterleaved = "interleaved-thinking-2025-05-14"
 
-// DisplaySummarized asks for thinking in words. Newer models show none otherwise.
+// DisplaySummarized requests a summary of the thinking. Newer models send no text of their thinking without it.
 const DisplaySummarized = "summarized"
 
-// MinBudget is the least that a vendor takes for a budget of thinking, in tokens.
+// MinBudget is the smallest thinking budget that the vendors accept, in tokens.
 const MinBudget = 1024
 
-// firstAdaptive is the version from which on models decide themselves how much they think, and want an effort for a
-// budget.
+// firstAdaptive is the first version whose models decide themselves how much they think. They accept an effort instead
+// of a budget.
 var firstAdaptive = version{4, 6}
 
-// Adaptive reports whether the model takes an effort, and no budget. The catalogue decides, by the compat flag
-// forceAdaptiveThinking; of a model it says nothing of, the version in its id does.
+// Adaptive reports whether the model accepts an effort instead of a thinking budget. The compat flag
+// forceAdaptiveThinking of the catalogue decides. Without the flag, the version in the model's id decides.
 func Adaptive(m *providers.Model) (bool, error) {
 	var compat struct {
 		Force *bool `json:"forceAdaptiveThinking"`
@@ -38,22 +39,22 @@ func Adaptive(m *providers.Model) (bool, error) {
 	return ok && !v.before(firstAdaptive), nil
 }
 
-// AlwaysThinks reports whether the model's thinking cannot be switched off: the catalogue says that it has no such
-// level.
+// AlwaysThinks reports whether the model's thinking cannot be turned off: the catalogue lists the level off as
+// unsupported.
 func AlwaysThinks(m *providers.Model) bool {
 	name, listed := m.ThinkingLevels[schemas.ThinkingOff]
 	return listed && name == nil
 }
 
-// version is that of a family of models: claude-opus-4-6 is 4.6.
+// version is the version of a family of models: claude-opus-4-6 has version 4.6.
 type version struct{ major, minor int }
 
 func (v version) before(w version) bool {
 	return v.major < w.major || v.major == w.major && v.minor < w.minor
 }
 
-// versionRE finds the version behind the name of a family, with a bar or a point in it. A date that follows is no part
-// of it.
+// versionRE matches the version after the name of a family, with a hyphen or a dot in it. A date that follows is not
+// part of the version.
 var versionRE = regexp.MustCompile(`(?:opus|sonnet|haiku|fable|mythos)-(\d{1,2})(?:[-.](\d{1,2}))?(?:\D|$)`)
 
 func versionOf(id string) (v version, ok bool) {
@@ -62,12 +63,12 @@ func versionOf(id string) (v version, ok bool) {
 		return v, false
 	}
 	v.major, _ = strconv.Atoi(found[1])
-	v.minor, _ = strconv.Atoi(found[2]) // none is 0
+	v.minor, _ = strconv.Atoi(found[2]) // 0 if there is none
 	return v, true
 }
 
-// Effort returns what an adaptive model calls a thinking level: what the catalogue says, else the nearest that all of
-// them know.
+// Effort returns an adaptive model's name of a thinking level: the name in the catalogue, or else the nearest of the
+// names that all adaptive models know.
 func Effort(m *providers.Model, level schemas.ThinkingLevel) string {
 	if name := m.ThinkingLevels[level]; name != nil {
 		return *name
@@ -81,7 +82,7 @@ func Effort(m *providers.Model, level schemas.ThinkingLevel) string {
 	return "high"
 }
 
-// CleanID is the [providers.IDRule] for tool calls: the ids that a model of this family accepts.
+// CleanID is the [providers.IDRule] for tool calls. It returns an id that Anthropic's models accept.
 func CleanID(id string, _ *schemas.AssistantMessage) string { return providers.CleanID(id, maxID) }
 
-const maxID = 64
+const maxID = 64 // bytes of a tool call's id that the vendors accept

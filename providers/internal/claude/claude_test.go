@@ -43,8 +43,8 @@ func TestAdaptiveByVersion(t *testing.T) {
 	}
 }
 
-// TestTheCatalogueAndTheVersionAgree holds that the catalogue says of every adaptive model that it is, and that its
-// version says the same.
+// TestTheCatalogueAndTheVersionAgree checks that the catalogue flags exactly the models that are adaptive by their
+// version.
 func TestTheCatalogueAndTheVersionAgree(t *testing.T) {
 	c, err := catalogue.Load("")
 	if err != nil {
@@ -65,6 +65,6 @@ func TestTheCatalogueAndTheVersionAgree(t *testing.T) {
 		n++
 	}
 	if n < 10 {
-		t.Errorf("only %d models were looked at", n)
+		t.Errorf("only %d models were checked", n)
 	}
 }

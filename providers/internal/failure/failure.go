@@ -1,8 +1,7 @@
-// Package failure finds out what kind of failure a vendor tells of.
+// Package failure classifies the failures that vendors report.
 //
-// What counts, in this order: the name that the vendor gives the failure, where that can mean one thing only; the
-// status of the response, looked at again where the vendor's words say more than the status can; and these words
-// alone, where there is nothing else.
+// It uses, in this order: the vendor's name of the failure, if that is unambiguous; the status of the response, refined
+// by the vendor's text; and the text alone if there is no status.
 package failure
 
 import (
@@ -16,28 +15,24 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// New returns an error that says text, which is what the vendor said or has it in it. status is the response's, 0 in
-// the middle of a stream; names are what the vendor calls the failure: codes, types, statuses.
+// New returns an error with the given text, which is or contains the vendor's text. status is the HTTP status, 0 within
+// a stream. names are the vendor's names of the failure: codes, types and statuses.
 func New(text string, status int, names ...string) *schemas.FailureError {
 	return schemas.NewFailure(Code(text, status, names...), text)
 }
 
-// OfResponse returns the error of a failing response; names are those that the body does not have.
+// OfResponse returns the error of a failed response. names are names of the failure that its body does not contain.
 func OfResponse(text string, f transport.Failure, names ...string) *schemas.FailureError {
 	return New(text, f.Status, append(names, Names(f.Body)...)...)
 }
 
-// OfEvent returns the error that an event of a stream is.
+// OfEvent returns the error that an event of a stream reports. object is the event or its error object.
 func OfEvent(text string, object json.RawMessage) *schemas.FailureError {
 	return New(text, 0, Names(object)...)
 }
 
-// maxText is how much of a text is looked through, in bytes: it takes time.
-const maxText = 64 << 10
-
-// Code returns the code of a failure, see [New].
+// Code returns the code of a failure. [New] explains the parameters.
 func Code(text string, status int, names ...string) schemas.FailureCode {
-	text = text[:min(len(text), maxText)]
 	for _, name := range names {
 		if code, ok := byName[strings.ToLower(name)]; ok {
 			return code
@@ -58,7 +53,7 @@ func Code(text string, status int, names ...string) schemas.FailureCode {
 	return code
 }
 
-// byName are the names that can mean one thing only, in lower case.
+// byName maps the names that are unambiguous, in lower case, to their codes.
 var byName = map[string]schemas.FailureCode{
 	"rate_limit_error":              schemas.FailureRateLimited,
 	"rate_limit_exceeded":           schemas.FailureRateLimited,
@@ -107,7 +102,7 @@ var byName = map[string]schemas.FailureCode{
 	"data_inspection_failed":        schemas.FailureRefused,
 }
 
-// statusNames are names that stand for a status.
+// statusNames maps names that stand for an HTTP status, in lower case.
 var statusNames = map[string]int{
 	"resource_exhausted":    http.StatusTooManyRequests,
 	"invalid_argument":      http.StatusBadRequest,
@@ -117,7 +112,7 @@ var statusNames = map[string]int{
 	"not_found":             http.StatusNotFound,
 }
 
-// statusOf returns the status that a name stands for or is, else 0.
+// statusOf returns the HTTP status that a name stands for, or that it is in digits, or else 0.
 func statusOf(name string) int {
 	if n, err := strconv.Atoi(name); err == nil && n >= 400 && n < 600 {
 		return n
@@ -125,7 +120,7 @@ func statusOf(name string) int {
 	return statusNames[strings.ToLower(name)]
 }
 
-// byStatus returns what a status says, and whether the vendor's words may say more.
+// byStatus returns the code for a status. vague is true if the vendor's text may tell a more precise code.
 func byStatus(status int) (code schemas.FailureCode, vague bool) {
 	switch status {
 	case http.StatusTooManyRequests:
@@ -134,7 +129,7 @@ func byStatus(status int) (code schemas.FailureCode, vague bool) {
 		return schemas.FailureOverloaded, false
 	case http.StatusRequestTimeout, http.StatusGatewayTimeout, 524: // Cloudflare
 		return schemas.FailureTimeout, false
-	case http.StatusConflict: // of two requests at once
+	case http.StatusConflict: // between two concurrent requests; a retry may succeed
 		return schemas.FailureServerError, false
 	case http.StatusUnauthorized:
 		return schemas.FailureAuth, false
@@ -151,13 +146,13 @@ func byStatus(status int) (code schemas.FailureCode, vague bool) {
 	return schemas.FailureInvalidRequest, true
 }
 
-// Names returns what a JSON object, or the error in it, calls a failure: its members code, type and status, numbers
-// too.
+// Names returns the names of a failure in a JSON object: the values of the members code, type and status of its error
+// member and of the object itself. Numbers are returned in digits.
 func Names(object json.RawMessage) []string {
 	var outer struct {
 		Error json.RawMessage `json:"error"`
 	}
-	if json.Unmarshal(object, &outer) != nil { // no object, or none that is whole
+	if json.Unmarshal(object, &outer) != nil { // not an object, or truncated
 		return nil
 	}
 	return append(members(outer.Error), members(object)...)
@@ -171,7 +166,7 @@ func members(object json.RawMessage) (names []string) {
 	for _, member := range []string{"code", "type", "status"} {
 		var text string
 		if json.Unmarshal(named[member], &text) != nil {
-			text = string(named[member]) // a number, or what is no name
+			text = string(named[member]) // a number, or a value that is not a name
 		}
 		if text != "" {
 			names = append(names, text)

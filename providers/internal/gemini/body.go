@@ -7,7 +7,7 @@ import (
 	"github.com/loopbus/loopbus/providers"
 )
 
-// requestBody is a request.
+// requestBody is the body of a request to generateContent.
 type requestBody struct {
 	Contents          []*content        `json:"contents"`
 	SystemInstruction *content          `json:"systemInstruction,omitempty"`
@@ -82,7 +82,7 @@ func newBody(req *providers.Request) (*requestBody, error) {
 			b.Tools[0].FunctionDeclarations = append(b.Tools[0].FunctionDeclarations,
 				declaration{Name: t.Name, Description: t.Description, ParametersJSONSchema: t.Parameters})
 		}
-		b.choose(req.ToolChoice)
+		b.setToolChoice(req.ToolChoice)
 	}
 	thinking, err := newThinking(req)
 	if err != nil {
@@ -95,8 +95,8 @@ func newBody(req *providers.Request) (*requestBody, error) {
 	return b, nil
 }
 
-// choose says whether the model has to call a tool.
-func (b *requestBody) choose(choice json.RawMessage) {
+// setToolChoice sets whether the model may or must call a tool, if the request states it.
+func (b *requestBody) setToolChoice(choice json.RawMessage) {
 	var mode string
 	if json.Unmarshal(choice, &mode) != nil || mode == "" {
 		return

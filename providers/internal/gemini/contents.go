@@ -11,14 +11,17 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-const textImage = "Tool result image:"
+const (
+	textImage = "Tool result image:"
+	maxID     = 64 // bytes of a tool call's id that the vendors accept
+)
 
-// contents returns the conversation as turns.
+// contents returns the conversation in the form of a request.
 func contents(req *providers.Request) []*content {
 	w := writer{model: req.Model, withIDs: withIDs(req.Model.ID), nested: nestsImages(req.Model.ID), out: []*content{}}
 	rule := func(id string, _ *schemas.AssistantMessage) string {
 		if w.withIDs {
-			return providers.CleanID(id, 64)
+			return providers.CleanID(id, maxID)
 		}
 		return id
 	}
@@ -35,14 +38,14 @@ func contents(req *providers.Request) []*content {
 	return w.out
 }
 
-// withIDs reports whether the model wants to see the ids of calls: those of other vendors do.
+// withIDs reports whether requests to the model contain the ids of tool calls. The models of other vendors need them.
 func withIDs(id string) bool {
 	return strings.HasPrefix(id, "claude-") || strings.HasPrefix(id, "gpt-oss-")
 }
 
 var geminiVersion = regexp.MustCompile(`^gemini(?:-live)?-(\d+)`)
 
-// nestsImages reports whether the model takes images within a function's response: all but old Geminis.
+// nestsImages reports whether the model accepts images within a function response. Geminis before version 3 do not.
 func nestsImages(id string) bool {
 	v := geminiVersion.FindStringSubmatch(strings.ToLower(id))
 	if v == nil {
@@ -52,12 +55,15 @@ func nestsImages(id string) bool {
 	return err != nil || n >= 3
 }
 
+// writer converts the messages of a conversation to contents.
 type writer struct {
-	model           *providers.Model
-	withIDs, nested bool
-	out             []*content
+	model   *providers.Model
+	withIDs bool // send the ids of tool calls
+	nested  bool // send images within function responses
+	out     []*content
 }
 
+// add appends a content with these parts, unless there are none.
 func (w *writer) add(role string, parts []*part) {
 	if len(parts) > 0 {
 		w.out = append(w.out, &content{Role: role, Parts: parts})
@@ -80,7 +86,8 @@ func imagePart(b schemas.Image) *part {
 	return &part{InlineData: &inlineData{MimeType: b.MimeType, Data: b.Data}}
 }
 
-// reply returns the parts of a reply. Signatures mean something to the model that made them only.
+// reply returns the parts of a reply. Only the model that made a signature can use it, so another model's signatures
+// are omitted and its thinking is sent as text.
 func (w *writer) reply(m *schemas.AssistantMessage) (list []*part) {
 	own := m.Provider == w.model.Provider && m.Model == w.model.ID
 	for _, block := range m.Content {
@@ -114,6 +121,7 @@ func (w *writer) reply(m *schemas.AssistantMessage) (list []*part) {
 
 var base64RE = regexp.MustCompile(`^[A-Za-z0-9+/]+={0,2}$`)
 
+// signature returns s if this model made it and it is base64, as the vendor requires, or else "".
 func signature(own bool, s string) string {
 	if !own || len(s)%4 != 0 || !base64RE.MatchString(s) {
 		return ""
@@ -121,7 +129,7 @@ func signature(own bool, s string) string {
 	return s
 }
 
-// result adds a tool's result, to the turn of the result before it if there is one.
+// result adds a tool result. Consecutive results share one content.
 func (w *writer) result(m *schemas.ToolResultMessage) {
 	text, images := chat.Lines(m.Content), chat.Images(m.Content)
 	if text == "" && len(images) > 0 {
@@ -142,7 +150,7 @@ func (w *writer) result(m *schemas.ToolResultMessage) {
 	if w.nested {
 		response.Parts = shown
 	}
-	if last := len(w.out) - 1; last >= 0 && w.out[last].answers() {
+	if last := len(w.out) - 1; last >= 0 && w.out[last].hasResponse() {
 		w.out[last].Parts = append(w.out[last].Parts, &part{FunctionResponse: response})
 	} else {
 		w.add("user", []*part{{FunctionResponse: response}})
@@ -153,7 +161,8 @@ func (w *writer) result(m *schemas.ToolResultMessage) {
 	}
 }
 
-func (c *content) answers() bool {
+// hasResponse reports whether the content is a user's and contains a function response.
+func (c *content) hasResponse() bool {
 	for _, p := range c.Parts {
 		if p.FunctionResponse != nil {
 			return c.Role == "user"

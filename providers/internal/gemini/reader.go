@@ -23,15 +23,15 @@ var (
 	errUnknown = schemas.NewFailure(schemas.FailureUnknown, "An unknown error occurred")
 )
 
-// blockedError says what the vendor did not want to read or to say.
+// blockedError returns the error of a prompt or a reply that the vendor refused.
 func blockedError(text string) error { return schemas.NewFailure(schemas.FailureRefused, text) }
 
-// withheld are the finish reasons of a reply that the vendor does not want to give.
+// withheld lists the finish reasons of a reply that the vendor withheld for its content.
 var withheld = []string{"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY",
 	"IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"}
 
-// spoilt are the other finish reasons that the vendor has for a reply that came to nothing.
-var spoilt = []string{"FINISH_REASON_UNSPECIFIED", "OTHER", "LANGUAGE", "MALFORMED_FUNCTION_CALL",
+// failedReasons lists the vendor's other finish reasons for a reply that failed.
+var failedReasons = []string{"FINISH_REASON_UNSPECIFIED", "OTHER", "LANGUAGE", "MALFORMED_FUNCTION_CALL",
 	"UNEXPECTED_TOOL_CALL", "NO_IMAGE", "IMAGE_OTHER"}
 
 // chunk is an event of the stream.
@@ -75,23 +75,23 @@ func (u usage) tokens() schemas.Usage {
 	}
 }
 
-// reader makes blocks of the events of a stream.
+// reader assembles the reply from the events of a stream.
 type reader struct {
 	s       *assemble.Stream
-	block   *assemble.Block // text or thinking under way
-	ids     map[string]bool
-	stamp   int64 // in made-up ids
-	reason  string
-	blocked string // why the prompt was
+	block   *assemble.Block // the open block of text or thinking; nil if there is none
+	ids     map[string]bool // ids of the calls so far
+	stamp   int64           // part of the ids that id makes
+	reason  string          // the last finish reason
+	blocked string          // why the vendor blocked the prompt
 }
 
-// newReader returns a reader. now is in milliseconds: calls without an id get one of it.
+// newReader returns a reader. now, in Unix milliseconds, becomes part of the ids of calls that have none.
 func newReader(s *assemble.Stream, now int64) *reader {
 	return &reader{s: s, ids: map[string]bool{}, stamp: now}
 }
 
-// Read reads the whole body.
-func (r *reader) Read(body io.Reader) error {
+// read reads the whole body.
+func (r *reader) read(body io.Reader) error {
 	events := sse.NewDecoder(body)
 	for {
 		e, err := events.Next()
@@ -107,8 +107,8 @@ func (r *reader) Read(body io.Reader) error {
 	}
 }
 
-// event takes an event. One that does not begin with its data is not the vendor's; the JSON of an error may come as it
-// is.
+// event handles an event. It ignores events that do not begin with a data line, which the vendor does not send. The
+// JSON of an error may come without the framing of an event.
 func (r *reader) event(e sse.Event) error {
 	if bytes.HasPrefix(e.Raw, []byte{'{'}) {
 		return r.chunk(e.Raw)
@@ -130,7 +130,7 @@ func (r *reader) chunk(data []byte) error {
 		}
 	}
 	if openaiapi.Truthy(c.Error) {
-		return failed(data, c.Error)
+		return eventError(data, c.Error)
 	}
 	r.s.Alive()
 	if r.s.ResponseID() == "" {
@@ -154,8 +154,8 @@ func (r *reader) chunk(data []byte) error {
 	return nil
 }
 
-// failed is the error that an event tells of.
-func failed(data, object json.RawMessage) error {
+// eventError returns the error that an event reports. data is the whole event, object its error member.
+func eventError(data, object json.RawMessage) error {
 	var e struct {
 		Status string `json:"status"`
 	}
@@ -187,7 +187,7 @@ func (r *reader) part(p outputPart) {
 	b.End()
 }
 
-// text continues the block under way, or begins another where thinking ends or begins.
+// text appends to the open block, or opens another one where thinking begins or ends.
 func (r *reader) text(p outputPart) {
 	kind := schemas.ContentText
 	if p.Thought {
@@ -214,7 +214,7 @@ func (r *reader) endBlock() {
 	}
 }
 
-// id returns the vendor's id of a call, or one of our own where it has none or has been there already.
+// id returns the vendor's id of a call. If it is empty or was used before, id returns a new one.
 func (r *reader) id(given, name string) string {
 	id := given
 	for n := len(r.ids) + 1; id == "" || r.ids[id]; n++ {
@@ -224,7 +224,7 @@ func (r *reader) id(given, name string) string {
 	return id
 }
 
-// end says how the reply ended.
+// end finishes the reply at the end of the body. It returns an error if the reply failed or is incomplete.
 func (r *reader) end() error {
 	switch {
 	case r.reason == "" && r.blocked != "":
@@ -238,7 +238,7 @@ func (r *reader) end() error {
 		r.s.Finish(schemas.StopLength)
 	case slices.Contains(withheld, r.reason):
 		return blockedError("Reply blocked: " + r.reason)
-	case r.reason != "STOP" && !slices.Contains(spoilt, r.reason):
+	case r.reason != "STOP" && !slices.Contains(failedReasons, r.reason):
 		return chat.UnknownReason(r.reason)
 	case r.s.HasToolCalls():
 		r.s.Finish(schemas.StopToolUse)

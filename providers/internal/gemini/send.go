@@ -14,8 +14,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Play makes the request to a URL, with these headers, and reads the reply. It is made once: whoever asks decides
-// whether to ask again.
+// Play posts the request to url with these headers and reads the reply into s. It does not retry; its callers do not
+// either, so the caller of the model decides about retries.
 func Play(ctx context.Context, s *assemble.Stream, req *providers.Request, url string, header http.Header) error {
 	body, err := newBody(req)
 	if err != nil {
@@ -38,15 +38,16 @@ func Play(ctx context.Context, s *assemble.Stream, req *providers.Request, url s
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode >= http.StatusBadRequest {
-		_, _ = io.Copy(io.Discard, resp.Body) // the tap keeps it
+		_, _ = io.Copy(io.Discard, resp.Body) // the tap keeps the body
 		f, _ := tap.Failure()
 		return failureError(f)
 	}
 	s.Start()
-	return newReader(s, req.Time().UnixMilli()).Read(resp.Body)
+	return newReader(s, req.Time().UnixMilli()).read(resp.Body)
 }
 
-// failureError is the body of a failing response; what is no JSON is put in the form that the vendor's errors have.
+// failureError returns the error of a failed response. Its text is the body; a body that is not JSON is wrapped in the
+// form of the vendor's errors.
 func failureError(f transport.Failure) error {
 	text := f.Text()
 	if json.Valid([]byte(text)) {

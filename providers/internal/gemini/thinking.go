@@ -14,16 +14,16 @@ type thinkingConfig struct {
 	ThinkingBudget  *int64 `json:"thinkingBudget,omitempty"`
 }
 
-// vertex is the API that has fewer kinds of models.
+// vertex is the API that serves fewer families of models.
 const vertex = "google-vertex"
 
-// All models of a family take the thinking level in the same way: by a level, or by a budget of tokens. The lists are
-// for off, minimal, low, medium and high; -1 leaves it to the model.
+// A family is a group of models that accept the thinking level in the same form: as the name of a level, or as a budget
+// in tokens. The lists are for off, minimal, low, medium and high. With -1 the model chooses its budget.
 type family struct {
 	id      *regexp.Regexp
-	levels  []string
+	levels  []string // nil if the models accept a budget
 	budgets []int64
-	not     string // the API that does not know it
+	not     string // the API that does not serve the family
 }
 
 var families = []family{
@@ -46,7 +46,7 @@ func familyOf(m *providers.Model) family {
 	return families[len(families)-1]
 }
 
-// direct is what a request says of thinking that has nothing derived.
+// direct holds the thinking options of a request with [providers.Request.Direct], which sets them itself.
 type direct struct {
 	Thinking *struct {
 		Enabled      bool   `json:"enabled"`
@@ -55,7 +55,7 @@ type direct struct {
 	} `json:"thinking"`
 }
 
-// newThinking says how much the model is to think, nil where it does not or nothing is to be said.
+// newThinking returns the thinking options of a request, or nil if the model does not think or the request sets none.
 func newThinking(req *providers.Request) (*thinkingConfig, error) {
 	if !req.Model.Reasoning {
 		return nil, nil
@@ -72,16 +72,17 @@ func newThinking(req *providers.Request) (*thinkingConfig, error) {
 		return &thinkingConfig{IncludeThoughts: true, ThinkingLevel: d.Thinking.Level,
 			ThinkingBudget: d.Thinking.BudgetTokens}, nil
 	}
-	level, asked := req.Level()
-	if !asked {
+	level, requested := req.Level()
+	if !requested {
 		return f.config(schemas.ThinkingOff, nil), nil
 	}
-	if level == schemas.ThinkingOff { // what cannot be had less is had in full
+	if level == schemas.ThinkingOff { // requested of a model that cannot turn thinking off
 		level = schemas.ThinkingHigh
 	}
 	return f.config(level, req.ThinkingBudgets), nil
 }
 
+// config returns the options for a level. custom overrides the family's budgets.
 func (f family) config(level schemas.ThinkingLevel, custom map[schemas.ThinkingLevel]int64) *thinkingConfig {
 	n := rank(level)
 	c := &thinkingConfig{IncludeThoughts: n > 0}
@@ -97,7 +98,7 @@ func (f family) config(level schemas.ThinkingLevel, custom map[schemas.ThinkingL
 	return c
 }
 
-// rank is the place of a level in the lists; xhigh is high.
+// rank returns the index of a level in the lists. xhigh has that of high.
 func rank(level schemas.ThinkingLevel) int {
 	switch level {
 	case schemas.ThinkingOff:

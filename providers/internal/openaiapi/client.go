@@ -1,5 +1,5 @@
-// Package openaiapi is what the packages on OpenAI's SDK have in common: how the SDK is set up, how it sends a request,
-// and what its failures are called.
+// Package openaiapi is the code that the API packages on OpenAI's SDK share: it configures the SDK, sends requests with
+// it, and makes errors of failed responses.
 package openaiapi
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/loopbus/loopbus/providers/internal/transport"
 )
 
-// Options returns the options that make a service of the SDK serve the request: where, with which key, over which
-// transport, and with how many attempts. The SDK's services read no environment, unlike its Client.
+// Options returns the options for a service of the SDK that serves the request: base URL, key, HTTP client and retries.
+// Unlike the SDK's Client, its services do not read the environment.
 func Options(req *providers.Request, tap *transport.Tap) []option.RequestOption {
 	opts := []option.RequestOption{
 		option.WithBaseURL(req.Model.BaseURL),

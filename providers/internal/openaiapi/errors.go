@@ -13,14 +13,14 @@ import (
 
 // An APIError is a failure that the server reported.
 type APIError struct {
-	Status int    // of the response; 0 if it is an event of a stream
-	Detail string // what the server said
-	Raw    string // what the vendor behind a router said, in the words of OpenRouter metadata.raw
+	Status int    // of the response; 0 if an event of a stream reported the failure
+	Detail string // the server's text
+	Raw    string // the text of the vendor behind a router, which OpenRouter sends as metadata.raw
 
-	names []string // what the server calls the failure
+	names []string // the server's names of the failure, as in [failure.New]
 }
 
-// Error returns the status, if there is one, and the detail; what the vendor behind a router said is a line of its own.
+// Error returns the status, if there is one, and Detail. Raw follows on a line of its own.
 func (e *APIError) Error() string {
 	text := e.Detail
 	if e.Status != 0 {
@@ -32,13 +32,13 @@ func (e *APIError) Error() string {
 	return text
 }
 
-// FailureCode returns what kind of failure it is.
+// FailureCode returns the code of the failure.
 func (e *APIError) FailureCode() schemas.FailureCode {
 	return failure.Code(e.Error(), e.Status, e.names...)
 }
 
-// FromTap returns the [APIError] that the newest response is, else err: the SDK's own errors name the URL and lose what
-// a body says that is not as OpenAI's are.
+// FromTap returns an [APIError] for the tap's newest response if that failed, or else err. It replaces the SDK's error,
+// which contains the URL and loses the text of a body that is not in OpenAI's form.
 func FromTap(tap *transport.Tap, err error) error {
 	f, ok := tap.Failure()
 	if !ok {
@@ -72,14 +72,15 @@ func describe(object json.RawMessage) (detail, raw string) {
 			Raw json.RawMessage `json:"raw"`
 		} `json:"metadata"`
 	}
-	_ = json.Unmarshal(object, &o) // what is no object has no message
+	_ = json.Unmarshal(object, &o) // a value that is not an object has no message
 	if detail = textOf(o.Message); detail == "" {
 		detail = compact(object)
 	}
 	return detail, textOf(o.Metadata.Raw)
 }
 
-// textOf returns the string that a value is, or its JSON. Null and what is not there are empty.
+// textOf returns the content of a JSON string, or else the JSON of the value. It returns "" for a value that is absent
+// or not [Truthy].
 func textOf(value json.RawMessage) string {
 	var s string
 	if json.Unmarshal(value, &s) == nil || !Truthy(value) {
@@ -96,8 +97,8 @@ func compact(value json.RawMessage) string {
 	return b.String()
 }
 
-// Truthy reports whether a value is there and says something: neither null, false, 0 nor an empty string. Some servers
-// send an error member with every event.
+// Truthy reports whether a value is present and is not null, false, 0 or an empty string. Some servers send an error
+// member with every event.
 func Truthy(value json.RawMessage) bool {
 	switch string(bytes.TrimSpace(value)) {
 	case "", "null", "false", "0", `""`:

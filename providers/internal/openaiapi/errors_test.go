@@ -6,7 +6,7 @@ import (
 	"github.com/loopbus/loopbus/providers/internal/openaiapi"
 )
 
-func TestErrorOfAStream(t *testing.T) {
+func TestErrorFromStreamEvent(t *testing.T) {
 	for object, want := range map[string]string{
 		`{"message":"m","code":5}`:                   "m",
 		`{"message":"m","metadata":{"raw":"up"}}`:    "m\nup",

@@ -14,12 +14,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Send posts a body for a streamed answer to a path below the base URL, with these options of the SDK, and returns the
-// response if it is a good one. The caller closes its body.
+// Send posts body to a path below the base URL and requests a streamed reply. It returns the response if it is
+// successful; the caller closes its body. Otherwise the error is as [FromTap] returns it.
 //
-// Whatever the path, it is the SDK's service of responses that sends. The service of chat completions sends in the same
-// way, but is in the SDK's first package, with which the types of all the vendor's services come into a program, 14 MB
-// (decision 92).
+// Send uses the SDK's responses service for every path. The chat completions service sends in the same way, but is in
+// the SDK's main package, which links the types of all the vendor's services into a program, 14 MB (decision 92).
 func Send(ctx context.Context, tap *transport.Tap, path string, body any, opts []option.RequestOption,
 ) (*http.Response, error) {
 	raw, err := schemas.Marshal(body)
@@ -27,7 +26,7 @@ func Send(ctx context.Context, tap *transport.Tap, path string, body any, opts [
 		return nil, err
 	}
 	var resp *http.Response
-	opts = append(opts, option.WithMiddleware(to(path)), option.WithResponseBodyInto(&resp))
+	opts = append(opts, option.WithMiddleware(withPath(path)), option.WithResponseBodyInto(&resp))
 	service := responses.NewResponseService(opts...)
 	params := param.Override[responses.ResponseNewParams](json.RawMessage(raw))
 	if err := service.NewStreaming(ctx, params).Err(); err != nil {
@@ -36,8 +35,9 @@ func Send(ctx context.Context, tap *transport.Tap, path string, body any, opts [
 	return resp, nil
 }
 
-// to sends a request to this path instead of that of its service. The SDK gives every attempt a request of its own.
-func to(path string) option.Middleware {
+// withPath returns a middleware that sends a request to path instead of the path of its service. It may change the
+// request because the SDK creates one for each attempt.
+func withPath(path string) option.Middleware {
 	return func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 		req.URL = req.URL.ResolveReference(&url.URL{Path: path, RawQuery: req.URL.RawQuery})
 		return next(req)

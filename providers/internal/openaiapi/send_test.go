@@ -62,7 +62,7 @@ func TestPathOfARequest(t *testing.T) {
 	}
 }
 
-func TestEveryAttemptGoesThere(t *testing.T) {
+func TestEveryAttemptUsesThePath(t *testing.T) {
 	t.Parallel()
 	var attempts atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +85,7 @@ func TestEveryAttemptGoesThere(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereIsNamedWithThePath(t *testing.T) {
+func TestConnectionErrorNamesThePath(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close()

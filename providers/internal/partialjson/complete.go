@@ -8,7 +8,8 @@ import (
 // maxNesting bounds the recursion. Nothing a model writes comes close.
 const maxNesting = 1000
 
-// complete returns the JSON that an unfinished text comes to, or false if there is no value at all.
+// complete returns a truncated or wrong JSON text up to its end or its first mistake, as valid JSON. It returns false
+// if the text has no value.
 func complete(text string) (json.RawMessage, bool) {
 	c := completer{in: text, out: make([]byte, 0, len(text)+16)}
 	if !c.value(0) {
@@ -17,13 +18,13 @@ func complete(text string) (json.RawMessage, bool) {
 	return c.out, true
 }
 
-// A completer copies a JSON text and closes what is open at its end or at a mistake. A method that returns false has
-// appended nothing that may stay.
+// A completer copies a JSON text, and closes open strings, lists and objects at its end or at a mistake. If a method
+// returns false, the caller has to discard what the method appended.
 type completer struct {
 	in   string
-	at   int
+	at   int // the next byte of in
 	out  []byte
-	stop bool // something was wrong: nothing is read any more, and every list and object is closed
+	stop bool // there was a mistake: read no further, and close every list and object
 }
 
 // peek skips white space and returns the next byte, 0 at the end.
@@ -57,7 +58,8 @@ func (c *completer) value(depth int) bool {
 	return c.word() || c.number()
 }
 
-// collection copies a list or an object element by element, and closes it in any case. Commas are not insisted on.
+// collection copies a list or an object element by element, and always closes it. Commas between elements may be
+// missing.
 func (c *completer) collection(closing byte, depth int, element func(depth int) bool) {
 	c.out = append(c.out, c.in[c.at])
 	c.at++
@@ -91,7 +93,7 @@ func (c *completer) member(depth int) bool {
 	return c.value(depth)
 }
 
-// str copies a string, and closes it where the text ends.
+// str copies a string. If the text ends within it, str closes it.
 func (c *completer) str() bool {
 	rest := c.in[c.at:]
 	for i := 1; i < len(rest); i++ {
@@ -109,11 +111,11 @@ func (c *completer) str() bool {
 	if c.take(len(rest), open) {
 		return true
 	}
-	cut := strings.LastIndexByte(rest, '\\') // half an escape
+	cut := strings.LastIndexByte(rest, '\\') // the text ends within an escape
 	return cut > 0 && c.take(len(rest), rest[:cut]+`"`)
 }
 
-// take appends a string and moves on by n, if the string is valid.
+// take appends a quoted string and skips n bytes of the input, if the string is valid.
 func (c *completer) take(n int, quoted string) bool {
 	if !json.Valid([]byte(quoted)) {
 		return false
@@ -123,12 +125,12 @@ func (c *completer) take(n int, quoted string) bool {
 	return true
 }
 
-// words are the literals and what becomes of them; JSON has no other numbers than finite ones.
+// words maps the literals to JSON. JSON has no numbers that are not finite, so they become null.
 var words = []struct{ text, json string }{
 	{"true", "true"}, {"false", "false"}, {"null", "null"}, {"NaN", "null"}, {"Infinity", "null"}, {"-Infinity", "null"},
 }
 
-// word copies a literal, also one whose end has not come. A lone minus is no beginning of a literal.
+// word copies a literal, also a truncated one. A lone minus does not count as the start of -Infinity.
 func (c *completer) word() bool {
 	rest := c.in[c.at:]
 	for _, w := range words {
@@ -141,7 +143,7 @@ func (c *completer) word() bool {
 	return false
 }
 
-// number copies a number. One that the text's end leaves in its exponent is taken without the exponent.
+// number copies a number. If the text ends within its exponent, the exponent is dropped.
 func (c *completer) number() bool {
 	end := c.at
 	for end < len(c.in) && strings.IndexByte("+-0123456789.eE", c.in[end]) >= 0 {

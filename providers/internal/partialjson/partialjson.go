@@ -1,5 +1,5 @@
-// Package partialjson reads the JSON of tool arguments while it is still coming in, or where a model got it slightly
-// wrong. All it gives out is valid JSON with the members in the order in which they came.
+// Package partialjson reads the JSON of tool arguments that is incomplete or slightly wrong. It returns valid JSON,
+// with the members in their original order.
 package partialjson
 
 import (
@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Parse makes the best of a text: as it is if it is JSON, else repaired (see [Repair]), else completed to what has come
-// of it so far: open strings, lists and objects are closed; a member that has no value yet is left out; so are a number
-// that cannot end where it does, a half escape, and everything behind a mistake. What makes no sense at all is {}.
+// Parse returns a text as compact JSON. If the text is not valid, Parse repairs it as [Repair] does. If that is not
+// enough, Parse completes it: it closes open strings, lists and objects, and drops a member without a value, a number
+// or an escape that is truncated, and everything after a mistake. A text without any value becomes {}.
 //
-// A call costs as much as the text is long: call it when somebody looks, not for each delta.
+// The cost of a call is linear in the length of the text, so call it when the value is needed and not for each delta.
 func Parse(text string) json.RawMessage {
 	if strings.TrimSpace(text) == "" {
 		return json.RawMessage("{}")
@@ -23,19 +23,19 @@ func Parse(text string) json.RawMessage {
 	if v, ok := complete(text); ok {
 		return v
 	}
-	if v, ok := complete(repaired(text)); ok {
+	if v, ok := complete(repairStrings(text)); ok {
 		return v
 	}
 	return json.RawMessage("{}")
 }
 
-// Repair returns a complete text as compact JSON. Two mistakes of models are mended: raw control characters in strings
-// are escaped, and a backslash before a character that needs none is doubled. ok is false if that is not enough.
+// Repair returns a complete text as compact JSON. It repairs two mistakes of models: it escapes raw control characters
+// in strings, and doubles a backslash before a character that cannot be escaped. ok is false if that is not enough.
 func Repair(text string) (v json.RawMessage, ok bool) {
 	if v, ok := compact(text); ok {
 		return v, true
 	}
-	return compact(repaired(text))
+	return compact(repairStrings(text))
 }
 
 func compact(text string) (json.RawMessage, bool) {
@@ -49,8 +49,8 @@ func compact(text string) (json.RawMessage, bool) {
 
 const hexDigits = "0123456789abcdef"
 
-// repaired mends the strings of a text, which need not be complete.
-func repaired(text string) string {
+// repairStrings repairs the strings of a text, which may be incomplete.
+func repairStrings(text string) string {
 	var b strings.Builder
 	b.Grow(len(text) + 16)
 	inString := false

@@ -26,7 +26,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Every prefix of a text is JSON, and says no more than the whole does.
+// TestParseOfPrefixesGrows checks that every prefix of a text becomes valid JSON, and that a longer prefix does not
+// become shorter JSON, but for a literal that is completed.
 func TestParseOfPrefixesGrows(t *testing.T) {
 	const text = `{"path":"/a/\u00e9\"x","n":[1,-2.5e3,{"deep":[true,null]}],"content":"line\nline 🙈","last":false}`
 	size := 0

@@ -1,3 +1,3 @@
-// Package playback streams replies that are known beforehand, as a model would: what the models that need no vendor,
-// scripted and rehearsal, have in common.
+// Package playback streams prepared replies as a model would. The models that need no vendor, scripted and rehearsal,
+// share it.
 package playback

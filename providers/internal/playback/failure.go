@@ -5,7 +5,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Failure returns the reply that is nothing but an error event with the given text.
+// Failure returns a reply that is only an error event with the given text.
 func Failure(text string) *Reply {
 	return &Reply{
 		Steps:   []Step{{Event: schemas.StreamEvent{Type: schemas.StreamError, Reason: schemas.StopError}}},
@@ -13,8 +13,8 @@ func Failure(text string) *Reply {
 	}
 }
 
-// failureCode is the code of a reply that fails. A played text stands for what a vendor says: nothing else is known of
-// it.
+// failureCode returns the code of a reply that failed, or "". It is derived from the error text, because a prepared
+// reply has nothing else that tells it.
 func (r *Reply) failureCode() schemas.FailureCode {
 	if r.Message.StopReason != schemas.StopError {
 		return ""

@@ -2,21 +2,21 @@ package playback
 
 import "github.com/loopbus/loopbus/schemas"
 
-// part is a block of which some has been streamed.
+// part is the streamed part of a block.
 type part struct {
 	text     []byte
 	thinking bool
 	call     *schemas.ToolCall
 }
 
-// streamed is the content as the first n steps have shown it, in the order in which the blocks began. A tool call
-// counts once it is complete: half of its arguments are no JSON.
+// streamed returns the content that the first n steps streamed, in the order in which the blocks began. It omits a tool
+// call that is not complete, because the beginning of its arguments is not valid JSON.
 func (r *Reply) streamed(n int, at Place) schemas.Contents {
 	var parts []*part
 	byIndex := map[int]*part{}
 	for i := range r.Steps[:n] {
 		e := &r.Steps[i].Event
-		if !showsContent(e) {
+		if !hasContent(e) {
 			continue
 		}
 		p := byIndex[e.ContentIndex]
@@ -33,7 +33,8 @@ func (r *Reply) streamed(n int, at Place) schemas.Contents {
 	return content
 }
 
-func showsContent(e *schemas.StreamEvent) bool {
+// hasContent reports whether e contributes to the content of an aborted reply.
+func hasContent(e *schemas.StreamEvent) bool {
 	switch e.Type {
 	case schemas.StreamTextDelta, schemas.StreamTextEnd, schemas.StreamThinkingDelta, schemas.StreamThinkingEnd:
 		return true

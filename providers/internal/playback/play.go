@@ -9,7 +9,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Place is where in a session a reply is played. Number counts the session's replies, this one included.
+// Place is the position in a session at which a reply is played. Number counts the session's replies, this one
+// included.
 type Place struct {
 	Model  schemas.ModelRef
 	Number int
@@ -26,13 +27,14 @@ func PlaceOf(req schemas.ModelRequest) Place {
 	return at
 }
 
-// CallID is the id of the tool call at an index of the content: the same whenever the reply is played there.
+// CallID returns the id of the tool call at an index of the content. It is the same whenever a reply is played at this
+// place.
 func (at Place) CallID(contentIndex int) string {
 	return fmt.Sprintf("call_%d_%d", at.Number, contentIndex+1)
 }
 
-// Play yields the events of the reply. Once ctx is done it yields an error event instead, with stop reason aborted and
-// what has been streamed so far. It starts no goroutine.
+// Play yields the events of the reply. Once ctx is done, it yields an error event with the stop reason aborted and the
+// content streamed so far, and returns. now becomes the timestamp of the messages. Play starts no goroutine.
 func (r *Reply) Play(ctx context.Context, at Place, now time.Time, yield func(schemas.StreamEvent, error) bool) {
 	stamp := now.UnixMilli()
 	for i := range r.Steps {
@@ -61,7 +63,7 @@ func (r *Reply) Play(ctx context.Context, at Place, now time.Time, yield func(sc
 	}
 }
 
-// sleep reports whether ctx let it finish.
+// sleep waits for d. It returns false, at once, if ctx is done.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -85,7 +87,7 @@ func (at Place) identify(call *schemas.ToolCall, contentIndex int) *schemas.Tool
 	return &c
 }
 
-// first is the message of the start event: who answers, and nothing else yet.
+// first returns the message of the start event, which only identifies the model.
 func (r *Reply) first(at Place, stamp int64) *schemas.AssistantMessage {
 	return &schemas.AssistantMessage{
 		API: at.Model.API, Provider: at.Model.Provider, Model: at.Model.ID,
@@ -93,7 +95,7 @@ func (r *Reply) first(at Place, stamp int64) *schemas.AssistantMessage {
 	}
 }
 
-// aborted is the event that ends a stream before its step n.
+// aborted returns the event that ends a stream before its step n.
 func (r *Reply) aborted(n int, at Place, stamp int64) schemas.StreamEvent {
 	m := r.first(at, stamp)
 	m.Content = r.streamed(n, at)

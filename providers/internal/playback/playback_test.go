@@ -33,8 +33,9 @@ func TestSplittersLoseNothing(t *testing.T) {
 	}
 }
 
-// What an aborted reply keeps, event by event, whatever order the blocks come in.
-func TestAbortedReplyKeepsWhatWasShown(t *testing.T) {
+// TestAbortedReplyKeepsStreamedContent aborts a reply after each of its events. Its blocks overlap and are not in
+// order.
+func TestAbortedReplyKeepsStreamedContent(t *testing.T) {
 	call := &schemas.ToolCall{Name: "ls"}
 	steps := []struct {
 		event schemas.StreamEvent

@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Step is one event of a stream, after a pause. A step whose event has no type is a pause alone.
+// Step is one event of a stream, after a pause. A step whose event has no type is only a pause.
 type Step struct {
 	Pause time.Duration
 	Event schemas.StreamEvent
@@ -17,15 +17,15 @@ type Step struct {
 
 // Reply is a prepared reply. It is immutable and safe for concurrent use.
 //
-// Message is the final message without the identity, which each call fills in. Tool calls without an id get one from
-// the place of the reply in the transcript.
+// Message is the final message without its identity, which [Reply.Play] adds. Tool calls without an id get one from
+// [Place.CallID].
 type Reply struct {
 	Steps   []Step
 	Message schemas.AssistantMessage
 }
 
-// Prepare returns the reply that streams the message in full: start, every block with its deltas, done or error. The
-// pause comes before each delta.
+// Prepare returns a reply that streams the whole message: start, every block with its deltas, then done or error. It
+// pauses before each delta.
 func Prepare(message schemas.AssistantMessage, split Splitter, pause time.Duration) *Reply {
 	r := &Reply{Message: message}
 	r.add(schemas.StreamEvent{Type: schemas.StreamStart})
@@ -67,7 +67,7 @@ func (r *Reply) block(i int, text string, split Splitter, pause time.Duration, s
 	r.add(end)
 }
 
-// Splitter cuts text into the deltas it is streamed in. Joined, they are the text again.
+// Splitter cuts a text into deltas, which are not empty. Joined, they are the text.
 type Splitter func(text string) iter.Seq[string]
 
 // Chunks cuts after every n characters.
@@ -110,7 +110,7 @@ func Words(text string) iter.Seq[string] {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' }
 
-// message returns a fresh copy of the final message with everything that is known only now.
+// message returns a new copy of the final message, with its identity, timestamp and the ids of its tool calls.
 func (r *Reply) message(at Place, stamp int64) *schemas.AssistantMessage {
 	m := r.Message
 	m.API, m.Provider, m.Model, m.Timestamp = at.Model.API, at.Model.Provider, at.Model.ID, stamp

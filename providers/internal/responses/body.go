@@ -3,6 +3,7 @@ package responses
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/loopbus/loopbus/providers"
@@ -39,15 +40,15 @@ type reasoning struct {
 	Summary string `json:"summary,omitempty"`
 }
 
-// Direct are the options of a request that has nothing derived.
+// Direct holds the API's options of a request with [providers.Request.Direct], which sets them itself.
 type Direct struct {
 	ReasoningEffort  string `json:"reasoningEffort"`
 	ReasoningSummary string `json:"reasoningSummary"`
 	ServiceTier      string `json:"serviceTier"`
 }
 
-// NewBody returns the body of a request to the deployment of that name. known are the providers whose tool call ids are
-// kept apart in two.
+// NewBody returns the body of a request to the model or deployment of that name. known lists the providers whose tool
+// call ids have two parts, that of the call and that of its item.
 func NewBody(req *providers.Request, deployment string, known ...string) (*Body, *Direct, error) {
 	direct := new(Direct)
 	if err := req.DecodeVendor(direct); err != nil {
@@ -60,22 +61,22 @@ func NewBody(req *providers.Request, deployment string, known ...string) (*Body,
 	for _, t := range req.Tools {
 		b.Tools = append(b.Tools, tool{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}
-	b.reason(req, direct)
+	b.setReasoning(req, direct)
 	return b, direct, nil
 }
 
-// reason says how much the model is to reason, where it does at all.
-func (b *Body) reason(req *providers.Request, direct *Direct) {
+// setReasoning sets how much the model reasons, if it reasons at all.
+func (b *Body) setReasoning(req *providers.Request, direct *Direct) {
 	if !req.Model.Reasoning {
 		return
 	}
-	level, asked := req.Level()
+	level, requested := req.Level()
 	switch {
 	case req.Direct && (direct.ReasoningEffort != "" || direct.ReasoningSummary != ""):
 		b.think(cmp.Or(direct.ReasoningEffort, "medium"), cmp.Or(direct.ReasoningSummary, "auto"))
-	case asked && level != schemas.ThinkingOff:
+	case requested && level != schemas.ThinkingOff:
 		b.think(req.Model.LevelName(level), "auto")
-	case req.Model.Provider == providers.GitHubCopilot: // it takes no effort where none is asked for
+	case req.Model.Provider == providers.GitHubCopilot: // it accepts no effort unless one is requested
 	default:
 		if name, ok := req.Model.ThinkingLevels[schemas.ThinkingOff]; !ok {
 			b.Reasoning = &reasoning{Effort: "none"}
@@ -90,12 +91,12 @@ func (b *Body) think(effort, summary string) {
 	b.Include = []string{"reasoning.encrypted_content"}
 }
 
-// idRule is the rule for ids of other models' tool calls: the id of the call and that of its item, with a bar between
-// them, of up to 64 characters each.
+// idRule returns the rule for the ids of other models' tool calls: the id of the call and the id of its item, at most
+// 64 characters each, joined by a "|". A target that is not in known gets one id of at most 64 characters.
 func idRule(target *providers.Model, known []string) providers.IDRule {
 	return func(id string, from *schemas.AssistantMessage) string {
 		call, item, two := strings.Cut(id, "|")
-		if !two || !contains(known, target.Provider) {
+		if !two || !slices.Contains(known, target.Provider) {
 			return cleanID(id)
 		}
 		if from.Provider != target.Provider || from.API != target.API {
@@ -107,15 +108,6 @@ func idRule(target *providers.Model, known []string) providers.IDRule {
 		}
 		return cleanID(call) + "|" + item
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
 }
 
 func cleanID(id string) string { return strings.TrimRight(providers.CleanID(id, 64), "_") }

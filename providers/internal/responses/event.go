@@ -10,10 +10,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// partBreak is between the parts of a summary or of a reasoning text.
+// partBreak separates the parts of a summary or of a reasoning text.
 const partBreak = "\n\n"
 
-// event is what is looked at of the events of a stream.
+// event holds the members of a stream's events that this package reads.
 type event struct {
 	Type        string          `json:"type"`
 	OutputIndex int             `json:"output_index"`
@@ -35,15 +35,15 @@ type part struct {
 	Refusal chat.Text `json:"refusal"`
 }
 
-// words are what a part says.
-func (p part) words() string {
+// content returns the text or the refusal of a part.
+func (p part) content() string {
 	if p.Type == "refusal" {
 		return string(p.Refusal)
 	}
 	return string(p.Text)
 }
 
-// item is one of a response's output.
+// item is an item of a response's output.
 type item struct {
 	ID        string    `json:"id"`
 	Type      string    `json:"type"`
@@ -58,12 +58,12 @@ type item struct {
 func (i item) text() string {
 	var b strings.Builder
 	for _, p := range i.Content {
-		b.WriteString(p.words())
+		b.WriteString(p.content())
 	}
 	return b.String()
 }
 
-// thoughts are the summary of a reasoning item, or what it says in full where there is none.
+// thoughts returns the summary of a reasoning item or, if it has none, its full text.
 func (i item) thoughts() string {
 	source := i.Summary
 	if len(source) == 0 {
@@ -71,7 +71,7 @@ func (i item) thoughts() string {
 	}
 	list := make([]string, len(source))
 	for n, p := range source {
-		list[n] = p.words()
+		list[n] = p.content()
 	}
 	return strings.Join(list, partBreak)
 }
@@ -90,7 +90,7 @@ type response struct {
 	} `json:"incomplete_details"`
 }
 
-// failure is the error of a response that failed.
+// failure returns the error of a response that failed.
 func (r response) failure() error {
 	switch {
 	case r.Error != nil:

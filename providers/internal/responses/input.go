@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// maxItemID is the longest id of an item that the vendor takes.
+// maxItemID is the longest id of an item that the vendor accepts, in bytes.
 const maxItemID = 64
 
 type message struct {
@@ -58,7 +58,7 @@ type functionOutput struct {
 	Output any    `json:"output"`
 }
 
-// textSignature is what a text block remembers of its item.
+// textSignature is the signature of a text block. It keeps the id and phase of the block's item.
 type textSignature struct {
 	V     int    `json:"v"`
 	ID    string `json:"id"`
@@ -103,7 +103,7 @@ func parts(content schemas.Contents) (list []any) {
 	return list
 }
 
-// output is a tool's result: its text, or a list of parts where there are images.
+// output returns the content of a tool result: its text, or a list of parts if it has images.
 func output(content schemas.Contents) any {
 	text, images := chat.Lines(content), chat.Images(content)
 	if len(images) == 0 {
@@ -155,7 +155,8 @@ func arguments(call schemas.ToolCall) string {
 	return string(call.Arguments)
 }
 
-// itemOf returns the id and the phase of a text's item. One without a signature gets an id by the message's place.
+// itemOf returns the id and phase of a text block's item from its signature. Without a signature, the id is made of n,
+// the index of the message.
 func itemOf(signature string, n int) (id, phase string) {
 	var s textSignature
 	if strings.HasPrefix(signature, "{") && json.Unmarshal([]byte(signature), &s) == nil && s.V == 1 && s.ID != "" {

@@ -19,29 +19,29 @@ var (
 	errBlocked = schemas.NewFailure(schemas.FailureRefused, "Reply blocked: content_filter")
 )
 
-// goodStatuses are those of a response that ended as it should. Servers that imitate the vendor leave it out, or do not
-// change it.
-var goodStatuses = []string{"completed", "", "in_progress", "queued"}
+// successStatuses lists the statuses of a successful response in its final event. Compatible servers omit the status,
+// or repeat the one of the first event.
+var successStatuses = []string{"completed", "", "in_progress", "queued"}
 
-// Reader makes blocks of the events of a stream.
+// A Reader assembles the reply from the events of a stream.
 type Reader struct {
 	s     *assemble.Stream
-	open  map[int]*outputItem
-	price func(tier string) float64 // factor of the cost for a tier of service; nil is always 1
-	ended bool
+	open  map[int]*outputItem       // by output index
+	price func(tier string) float64 // nil if service tiers do not change the cost
+	ended bool                      // the final event was received
 }
 
-// outputItem is an item under way. last is the kind of its newest part: deltas of a text or a summary are lost before
-// there is one.
+// outputItem is an item that has not ended.
 type outputItem struct {
 	block *assemble.Block
-	last  string
+	last  string // type of the newest part; deltas of a text or a summary are ignored until there is one
 
-	part  int // of the reasoning text that is streamed
+	part  int // index of the reasoning text's current part
 	begin int // where that part begins in the block's text
 }
 
-// NewReader returns a reader. price is the factor of the cost for a tier of service, nil where tiers do not change it.
+// NewReader returns a reader that assembles its reply in s. price returns the factor by which a service tier changes
+// the cost; it is nil if tiers do not change it.
 func NewReader(s *assemble.Stream, price func(tier string) float64) *Reader {
 	return &Reader{s: s, open: map[int]*outputItem{}, price: price}
 }
@@ -86,7 +86,7 @@ func (r *Reader) take(data []byte) error {
 	return nil
 }
 
-// delta continues an item. A delta that does not fit the item's kind is ignored.
+// delta applies an event to its item. An event that does not fit the item's kind is ignored.
 func (r *Reader) delta(e event) {
 	o := r.open[e.OutputIndex]
 	if o == nil {
@@ -117,7 +117,7 @@ func (o *outputItem) text(e event) {
 	}
 }
 
-// thinking takes in a summary, or what the vendor streams of the reasoning itself.
+// thinking applies an event of a reasoning item's summary or of its full text.
 func (o *outputItem) thinking(e event) {
 	switch e.Type {
 	case "response.reasoning_summary_part.added":
@@ -131,16 +131,16 @@ func (o *outputItem) thinking(e event) {
 			o.block.Delta(partBreak)
 		}
 	case "response.reasoning_text.delta":
-		o.reason(e.PartIndex, string(e.Delta))
+		o.addReasoning(e.PartIndex, string(e.Delta))
 	case "response.reasoning_text.done":
-		if rest, ok := strings.CutPrefix(string(e.Text), o.reasoned(e.PartIndex)); ok && rest != "" {
-			o.reason(e.PartIndex, rest)
+		if rest, ok := strings.CutPrefix(string(e.Text), o.reasoning(e.PartIndex)); ok && rest != "" {
+			o.addReasoning(e.PartIndex, rest)
 		}
 	}
 }
 
-// reason continues a part of the reasoning text. Parts are paragraphs.
-func (o *outputItem) reason(part int, delta string) {
+// addReasoning appends to a part of the reasoning text. Parts become paragraphs.
+func (o *outputItem) addReasoning(part int, delta string) {
 	if part != o.part {
 		if o.part = part; o.block.Text() != "" {
 			delta = partBreak + delta
@@ -150,8 +150,8 @@ func (o *outputItem) reason(part int, delta string) {
 	o.block.Delta(delta)
 }
 
-// reasoned returns what has come of a part of the reasoning text.
-func (o *outputItem) reasoned(part int) string {
+// reasoning returns the text received so far of a part of the reasoning text.
+func (o *outputItem) reasoning(part int) string {
 	if part != o.part {
 		return ""
 	}
@@ -163,12 +163,12 @@ func (o *outputItem) call(e event) {
 	case "response.function_call_arguments.delta":
 		o.block.Delta(string(e.Delta))
 	case "response.function_call_arguments.done":
-		o.whole(string(e.Arguments))
+		o.setArguments(string(e.Arguments))
 	}
 }
 
-// whole sets the arguments of a call to what the vendor says that they are: what is missing comes as one delta.
-func (o *outputItem) whole(arguments string) {
+// setArguments sets all arguments of a call. If they extend those received so far, it sends the rest as one delta.
+func (o *outputItem) setArguments(arguments string) {
 	rest, ok := strings.CutPrefix(arguments, o.block.Text())
 	switch {
 	case !ok:
@@ -187,7 +187,7 @@ func (r *Reader) added(e event) error {
 	return nil
 }
 
-// begin opens the block of an item; nil if it is of a kind that has none.
+// begin opens the block of an item. It returns nil if items of this type have no block.
 func (r *Reader) begin(index int, i item) *outputItem {
 	o := new(outputItem)
 	switch i.Type {
@@ -207,7 +207,7 @@ func (r *Reader) begin(index int, i item) *outputItem {
 	return o
 }
 
-// done ends an item, which is then said once more and in full.
+// done ends an item. The event contains the whole item.
 func (r *Reader) done(e event) error {
 	var i item
 	if err := chat.Decode(e.Item, &i); err != nil {
@@ -225,7 +225,7 @@ func (r *Reader) done(e event) error {
 	case "reasoning":
 		if thoughts := i.thoughts(); thoughts != "" {
 			o.block.Replace(thoughts)
-		} else { // what was streamed is all there is
+		} else { // keep the streamed text
 			o.block.Replace(strings.TrimSuffix(o.block.Text(), partBreak))
 		}
 		o.block.Sign(string(e.Item))
@@ -238,7 +238,7 @@ func (r *Reader) done(e event) error {
 		o.block.Sign(string(signature))
 	case "function_call":
 		if o.block.Text() == "" {
-			o.whole(string(i.Arguments))
+			o.setArguments(string(i.Arguments))
 		}
 	}
 	o.block.End()
@@ -263,7 +263,7 @@ func (r *Reader) completed(e event) error {
 		r.s.Finish(schemas.StopLength)
 	case status == "failed", status == "cancelled":
 		return errUnknown
-	case !slices.Contains(goodStatuses, status):
+	case !slices.Contains(successStatuses, status):
 		return chat.UnknownReason(status)
 	case r.s.HasToolCalls():
 		r.s.Finish(schemas.StopToolUse)
@@ -273,7 +273,7 @@ func (r *Reader) completed(e event) error {
 	return nil
 }
 
-// usage takes in what the response took, at the price of its tier of service.
+// usage sets the usage of the response, at the price of its service tier.
 func (r *Reader) usage(response response) {
 	if response.Usage != nil {
 		r.s.SetUsage(response.Usage.tokens())

@@ -1,9 +1,9 @@
 // Package sse reads server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) as vendors send
 // them.
 //
-// It stands in for the decoders of the vendors' SDKs, which lose a last event that no blank line follows, know no bare
-// CR as the end of a line, or take a comment for an error. It tells its caller what an event looked like, because
-// vendors differ in what they make of it.
+// It replaces the decoders of the vendors' SDKs, which lose a last event that no blank line follows, do not accept a
+// bare CR as the end of a line, or treat a comment as an error. It returns the raw lines of an event too, because
+// vendors differ in how they use the format.
 package sse
 
 import (
@@ -16,22 +16,22 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// MaxEvent is how long an event may be, in bytes. The longest that vendors send repeat a whole reply. It may have
-// [schemas.MaxReplyValues] JSON values.
+// MaxEvent is the maximum length of an event in bytes. The longest events of vendors repeat a whole reply. An event may
+// have at most [schemas.MaxReplyValues] JSON values.
 const MaxEvent = 16 << 20
 
-// keptBuffer is how much memory stays with a decoder between events.
+// keptBuffer is how many bytes of buffer a decoder keeps between events.
 const keptBuffer = 256 << 10
 
-// ErrTooLong says that an event is longer than [MaxEvent].
+// ErrTooLong is the error of an event that is longer than [MaxEvent].
 var ErrTooLong = schemas.NewFailure(schemas.FailureTooLarge, "server-sent event is too long")
 
 // An Event is one block of lines. Its slices are valid until the next call of [Decoder.Next].
 type Event struct {
-	Name         string // of its event field; empty if it has none
+	Name         string // value of its event field; empty if it has none
 	Data         []byte // its data lines, joined by line feeds; nil if it has none
-	Raw          []byte // all its lines, each ended by a line feed
-	Unterminated bool   // the input ended without the blank line behind it
+	Raw          []byte // all its lines, each terminated by a line feed
+	Unterminated bool   // reports whether the input ended before the event's blank line
 }
 
 // A Decoder reads events from a body. It is not safe for concurrent use.
@@ -40,19 +40,19 @@ type Decoder struct {
 	raw    []byte
 	data   []byte // never nil
 	name   string
-	skipLF bool // the line before ended in CR, which may be half a CRLF
-	begun  bool // the byte order mark has been looked for
+	skipLF bool // the previous line ended in CR, which may be the first half of CRLF
+	begun  bool // a byte order mark has been skipped, if there was one
 }
 
-// NewDecoder returns a decoder of r. It reads ahead, but never waits for more than it needs.
+// NewDecoder returns a decoder that reads from r. It reads ahead, but never waits for more input than it needs.
 func NewDecoder(r io.Reader) *Decoder {
 	return &Decoder{in: bufio.NewReaderSize(r, 32<<10), data: []byte{}}
 }
 
-// Next returns the next block of lines that is more than comments; a caller that wants data checks whether there is
-// some. At the regular end of the input the error is io.EOF. An event that is too long, or would take too much memory
-// once decoded, is an error with the code too_large. Any other error of the reader is returned as it is, and what was
-// read of an event before it is lost.
+// Next returns the next event. It skips blocks that are only comments, but returns blocks without data, which have a
+// nil Data. At the end of the input it returns io.EOF. If an event is too long, or would use too much memory when
+// decoded, the error has the code too_large. Other errors of the reader are returned unchanged, and the part of the
+// event before them is lost.
 func (d *Decoder) Next() (Event, error) {
 	for {
 		e, err := d.block()
@@ -65,7 +65,7 @@ func (d *Decoder) Next() (Event, error) {
 	}
 }
 
-// check counts the values of what a caller may decode: the data, or all of it where it begins as JSON does.
+// check limits the JSON values of what a caller may decode: Data, and Raw if it begins like a JSON object.
 func (e Event) check() error {
 	const what = "server-sent event"
 	if err := schemas.CheckValues(what, e.Data, schemas.MaxReplyValues); err != nil || e.Raw[0] != '{' {
@@ -103,7 +103,7 @@ func (d *Decoder) block() (Event, error) {
 	}
 }
 
-// field takes in a line. One space behind the colon belongs to neither side.
+// field parses a line. One space after the colon is not part of the value.
 func (d *Decoder) field(e *Event, line []byte) {
 	name, value, found := bytes.Cut(line, []byte{':'})
 	if found && len(value) > 0 && value[0] == ' ' {
@@ -118,14 +118,14 @@ func (d *Decoder) field(e *Event, line []byte) {
 		e.Data = d.data
 	case "event":
 		if d.name != string(value) {
-			d.name = string(value) // most events have the name of the one before
+			d.name = string(value) // most events have the previous event's name, so this rarely allocates
 		}
 		e.Name = d.name
 	}
 }
 
-// line appends the next line to raw, ended by a line feed whatever ended it. At the end of the input the rest may be
-// empty, and the error is io.EOF.
+// line appends the next line to raw, terminated by a line feed whatever its original terminator. At the end of the
+// input it appends the rest, which may be empty, and returns io.EOF.
 func (d *Decoder) line() error {
 	if !d.begun {
 		d.begun = true

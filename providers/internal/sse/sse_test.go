@@ -66,7 +66,7 @@ func TestDecoder(t *testing.T) {
 	}
 }
 
-func TestDecoderReturnsWhatTheReaderSays(t *testing.T) {
+func TestDecoderReturnsErrors(t *testing.T) {
 	broken := errors.New("cut")
 	got, err := read(io.MultiReader(strings.NewReader("data: a\n\ndata: b\n"), iotest.ErrReader(broken)))
 	if len(got) != 1 || !errors.Is(err, broken) {
@@ -87,7 +87,7 @@ func TestRawHasAllLines(t *testing.T) {
 	}
 }
 
-// FuzzDecoder holds that where the reads are cut changes nothing, and that nothing panics.
+// FuzzDecoder checks that the sizes of the reads do not change the events, and that nothing panics.
 func FuzzDecoder(f *testing.F) {
 	for _, seed := range []string{"data: a\n\n", "event: x\r\ndata:a\r\rdata", ": c\n\n\r\n", "\xEF\xBB\xBFdata\n\n"} {
 		f.Add(seed)

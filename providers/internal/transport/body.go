@@ -10,27 +10,29 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-const errorBodyTime = 30 * time.Second // for a failing response to be read
+// errorBodyTime limits the time to read the body of a failed response. A server needs far less to send an error.
+const errorBodyTime = 30 * time.Second
 
-// body is a response's body as the SDK reads it.
+// body is the body of a response. The SDK reads it.
 type body struct {
 	io.ReadCloser
 	tap    *Tap
 	ctx    context.Context // of the request, without the tap's own limits
 	cancel context.CancelFunc
-	limit  *time.Timer // nil but for a failing response
-	most   int64       // bytes that a response that does not fail may have
-	left   int64       // bytes that are still read; the last of a response that does not fail is one too many
+	limit  *time.Timer // calls cancel after errorBodyTime; nil for a successful response
+	most   int64       // the limit for the bytes of a successful response
+	left   int64       // bytes that may still be read; for a successful response one more than the limit
 }
 
-// Read reads on. What breaks it off is a [CutError], unless the request's context is done, or there is more than the
-// request's limits allow. A failing response just ends there.
+// Read reads from the response. If the connection breaks, the error is a [CutError]. If the request's context is done,
+// it is the context's error. A successful response that exceeds the request's limits is an error with the code
+// too_large; a failed response ends at its limit.
 func (b *body) Read(p []byte) (int, error) {
 	if err := b.ctx.Err(); err != nil {
-		return 0, err // at once, and not when the connection has noticed
+		return 0, err // return at once; the connection may notice later
 	}
 	if b.left <= 0 {
-		return 0, b.full()
+		return 0, b.limitError()
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
@@ -46,8 +48,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, &CutError{Err: err}
 }
 
-// full is the error behind the last byte that may be read.
-func (b *body) full() error {
+// limitError returns the error of a read after the last byte that may be read.
+func (b *body) limitError() error {
 	if b.limit != nil {
 		return io.EOF
 	}
@@ -55,7 +57,7 @@ func (b *body) full() error {
 		fmt.Sprintf("the response has more than %d bytes", b.most))
 }
 
-// Close gives up the connection.
+// Close closes the body and cancels the attempt.
 func (b *body) Close() error {
 	if b.limit != nil {
 		b.limit.Stop()
@@ -65,10 +67,11 @@ func (b *body) Close() error {
 	return err
 }
 
+// keep appends p to the body of the failure. [body.Read] limits its size.
 func (t *Tap) keep(p []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if f := t.failure; f != nil {
-		f.Body = append(f.Body, p...) // as much as may be read
+		f.Body = append(f.Body, p...)
 	}
 }

@@ -5,19 +5,20 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// copilotHeaders are what GitHub Copilot wants to know of a request, whichever API it speaks; nil for other providers.
+// copilotHeaders returns the headers that GitHub Copilot requires with every request of any API, or nil for other
+// providers.
 func copilotHeaders(req *providers.Request) map[string]string {
 	if req.Model.Provider != providers.GitHubCopilot {
 		return nil
 	}
 	headers := map[string]string{"X-Initiator": initiator(req.Messages), "Openai-Intent": "conversation-edits"}
-	if shows(req.Messages) {
+	if hasImage(req.Messages) {
 		headers["Copilot-Vision-Request"] = "true"
 	}
 	return headers
 }
 
-// initiator says who asks: the user, or the agent, which goes on by itself.
+// initiator returns who caused the request: the user, if the last message is a user's, or else the agent.
 func initiator(messages schemas.Messages) string {
 	if n := len(messages); n > 0 && messages[n-1].MessageRole() != schemas.RoleUser {
 		return "agent"
@@ -25,8 +26,8 @@ func initiator(messages schemas.Messages) string {
 	return "user"
 }
 
-// shows reports whether a user or a tool shows an image.
-func shows(messages schemas.Messages) bool {
+// hasImage reports whether a user's message or a tool result has an image.
+func hasImage(messages schemas.Messages) bool {
 	for _, m := range messages {
 		var content schemas.Contents
 		switch m := m.(type) {

@@ -14,14 +14,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Failure is a response whose status says that the request failed.
+// Failure is a response with a status of 400 or above. Body is what was read of its body.
 type Failure struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Text returns the body: compact if it is JSON, else as it is but for white space around it.
+// Text returns the body: compact if it is JSON, or else without the white space around it and with invalid UTF-8
+// replaced.
 func (f Failure) Text() string {
 	var b bytes.Buffer
 	if json.Compact(&b, f.Body) == nil {
@@ -30,7 +31,7 @@ func (f Failure) Text() string {
 	return strings.TrimSpace(strings.ToValidUTF8(string(f.Body), "\uFFFD"))
 }
 
-// A TimeoutError says that a response did not begin in time.
+// A TimeoutError is the error of a response that did not begin within Limit.
 type TimeoutError struct{ Limit time.Duration }
 
 func (e *TimeoutError) Error() string {
@@ -40,30 +41,30 @@ func (e *TimeoutError) Error() string {
 // FailureCode returns timeout.
 func (e *TimeoutError) FailureCode() schemas.FailureCode { return schemas.FailureTimeout }
 
-// A ConnectError says that there was no response.
+// A ConnectError is the error of a request that got no response.
 type ConnectError struct{ Err error }
 
 func (e *ConnectError) Error() string { return "connection error: " + e.Err.Error() }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the error of the HTTP client.
 func (e *ConnectError) Unwrap() error { return e.Err }
 
 // FailureCode returns connection.
 func (e *ConnectError) FailureCode() schemas.FailureCode { return schemas.FailureConnection }
 
-// A CutError says that a response broke off.
+// A CutError is the error of a response whose body was cut off.
 type CutError struct{ Err error }
 
 func (e *CutError) Error() string { return "terminated: response broke off: " + e.Err.Error() }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the error of the connection.
 func (e *CutError) Unwrap() error { return e.Err }
 
 // FailureCode returns connection.
 func (e *CutError) FailureCode() schemas.FailureCode { return schemas.FailureConnection }
 
-// Text returns what an error is to be called. Of what a [Tap] found out, the SDK's wrapping is left out, and so are
-// URLs, which may hold keys.
+// Text returns the text of an error for the reply. For an error of a [Tap] it omits the SDK's wrapping. It omits URLs
+// too, because they may contain keys.
 func Text(err error) string {
 	var timeout *TimeoutError
 	var connect *ConnectError
@@ -82,9 +83,9 @@ func Text(err error) string {
 	return err.Error()
 }
 
-// RetryAfter returns how long the vendor asks to wait, by the headers retry-after-ms or retry-after. A moment in the
-// past is no wait.
-func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
+// RetryAfter returns how long the vendor requests to wait before a retry, by the header Retry-After-Ms or else
+// Retry-After. A time in the past is a wait of 0. ok is false if no header has a valid value.
+func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	for _, header := range []struct {
 		name string
 		unit time.Duration

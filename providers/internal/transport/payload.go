@@ -9,10 +9,12 @@ import (
 	"strings"
 )
 
-// signed begins the authorization of a request whose body AWS is sent a signature of: another body would be refused.
+// signed is the prefix of the Authorization header of a request whose body is signed for AWS. AWS would reject another
+// body.
 const signed = "AWS4-"
 
-// withPayload returns the request with what OnPayload makes of its body. What is no JSON object is nobody's business.
+// withPayload returns the request with the body that OnPayload returns. A body that is signed or not a JSON object is
+// sent unchanged.
 func (t *Tap) withPayload(r *http.Request) (*http.Request, error) {
 	if t.req.OnPayload == nil || r.Body == nil || strings.HasPrefix(r.Header.Get("Authorization"), signed) {
 		return r, nil
@@ -27,7 +29,7 @@ func (t *Tap) withPayload(r *http.Request) (*http.Request, error) {
 			return nil, err
 		}
 	}
-	r = r.WithContext(r.Context()) // a copy: the caller's is not ours to change
+	r = r.WithContext(r.Context()) // a copy, because a RoundTripper must not modify the request
 	r.ContentLength = int64(len(body))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	r.Body, _ = r.GetBody()

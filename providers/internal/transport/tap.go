@@ -1,8 +1,7 @@
-// Package transport is the HTTP side of a model request: the client that a vendor's SDK is given.
+// Package transport is the HTTP client that vendors' SDKs use for model requests.
 //
-// SDKs differ in what they make of a failing response, a cut body and a timeout; some lose the body, some go on as if
-// nothing had happened, and their timeouts cut running streams. A [Tap] sits below them and sees what came over the
-// wire.
+// SDKs handle failed responses, truncated bodies and timeouts differently: some lose the body, some continue as if
+// nothing had happened, and their timeouts cut off running streams. A [Tap] is below them and sees what was received.
 package transport
 
 import (
@@ -19,25 +18,25 @@ import (
 
 // A Tap is the transport of one request and its retries. It
 //
-//   - shows the request's OnPayload the body, and sends what that makes of it,
-//   - sets the headers of the model, of GitHub Copilot and of the request, over those of the SDK,
-//   - limits how long each attempt waits for the response's head, and nothing after it,
+//   - calls the request's OnPayload with the body, and sends the body that it returns,
+//   - sets the headers of the model, of GitHub Copilot and of the request, in place of the SDK's,
+//   - limits the time of each attempt until the response's header, and not the time after it,
 //   - limits how much of a response is read,
-//   - tells the request's OnResponse of every head,
-//   - has an SDK not retry where the vendor asks for a wait longer than the request allows,
-//   - remembers the failing response, and has a body that breaks off end with a [CutError].
+//   - calls the request's OnResponse for every response header,
+//   - stops the SDK from retrying if the vendor requests a longer wait than the request allows,
+//   - keeps the newest failed response, and ends a body that is cut off with a [CutError].
 //
-// Its methods may be called concurrently.
+// Its methods are safe for concurrent use.
 type Tap struct {
 	req    *providers.Request
 	base   http.RoundTripper
 	limits providers.Limits
 
 	mu      sync.Mutex
-	failure *Failure // of the newest response; nil if it is a good one
+	failure *Failure // the newest response; nil if that did not fail
 }
 
-// New returns the tap for a request.
+// New returns the tap for a request. It uses the transport of the request's HTTP client.
 func New(req *providers.Request) *Tap {
 	t := &Tap{req: req, base: http.DefaultTransport, limits: req.Limits.Or(providers.DefaultLimits)}
 	if req.HTTP != nil && req.HTTP.Transport != nil {
@@ -46,8 +45,8 @@ func New(req *providers.Request) *Tap {
 	return t
 }
 
-// Client returns an HTTP client on the tap. It has no time limit of its own, and follows no redirect to another host:
-// most vendors' keys are in headers that would be sent there.
+// Client returns an HTTP client that uses the tap. It has no timeout of its own. It does not follow redirects to
+// another host, because most vendors' keys are in headers that would be sent there.
 func (t *Tap) Client() *http.Client {
 	c := &http.Client{Transport: t, CheckRedirect: sameHost}
 	if t.req.HTTP != nil {
@@ -63,9 +62,10 @@ func sameHost(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// RoundTrip sends one attempt. Its errors are a [TimeoutError], a [ConnectError], or the context's.
+// RoundTrip sends one attempt. Its error is a [TimeoutError], a [ConnectError], the context's error, that of OnPayload,
+// or a server_error for a response in an encoding that was not requested.
 func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
-	t.begin()
+	t.reset()
 	r, err := t.withPayload(r)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, &ConnectError{Err: err}
 	}
-	t.head(resp)
+	t.handleHeader(resp)
 	resp.Body = t.body(r, resp, cancel)
 	if encoding := resp.Header.Get("Content-Encoding"); resp.StatusCode < 300 && !readable(encoding) {
 		_ = resp.Body.Close()
@@ -101,17 +101,18 @@ func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// readable reports whether a body in an encoding can be read as it is. What net/http has decoded has none.
+// readable reports whether a body in this encoding can be read without decoding. net/http removes the header of a body
+// that it decodes.
 func readable(encoding string) bool { return encoding == "" || strings.EqualFold(encoding, "identity") }
 
-// body returns the response's body with its limits. What is neither a good response nor a failure, such as a
-// redirection to nowhere, has no more to say than a failure.
+// body returns the response's body with its limits. A response that is neither successful nor failed, such as a
+// redirect without a location, has the limit of a failed one.
 func (t *Tap) body(r *http.Request, resp *http.Response, cancel context.CancelFunc) *body {
 	b := &body{ReadCloser: resp.Body, tap: t, ctx: r.Context(), cancel: cancel, most: t.limits.Body}
 	switch {
 	case resp.StatusCode >= 400:
 		b.limit, b.left = time.AfterFunc(errorBodyTime, cancel), t.limits.ErrorBody
-		t.fail(resp)
+		t.setFailure(resp)
 		return b
 	case resp.StatusCode >= 300:
 		b.most = t.limits.ErrorBody
@@ -135,8 +136,8 @@ func (t *Tap) withHeaders(r *http.Request) *http.Request {
 	return r
 }
 
-// head does what a response's head is enough for.
-func (t *Tap) head(resp *http.Response) {
+// handleHeader calls OnResponse, and stops the SDK from retrying if the vendor requests a wait that is too long.
+func (t *Tap) handleHeader(resp *http.Response) {
 	longest := t.req.MaxRetryDelay
 	if longest <= 0 {
 		longest = providers.DefaultMaxRetryDelay
@@ -149,14 +150,14 @@ func (t *Tap) head(resp *http.Response) {
 	}
 }
 
-// begin forgets what is known of the attempt before.
-func (t *Tap) begin() {
+// reset drops the failure of the previous attempt.
+func (t *Tap) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failure = nil
 }
 
-func (t *Tap) fail(resp *http.Response) {
+func (t *Tap) setFailure(resp *http.Response) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failure = &Failure{Status: resp.StatusCode, Header: resp.Header.Clone()}

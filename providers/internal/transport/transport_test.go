@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve starts a server and returns a request to it with a transport of its own.
+// serve starts a server. It returns a request with its own transport, and the server's URL.
 func serve(t *testing.T, handler http.HandlerFunc) (*providers.Request, string) {
 	s := httptest.NewServer(handler)
 	base := new(http.Transport)
@@ -63,7 +63,7 @@ func TestHeadersAreSetOverThoseOfTheSDK(t *testing.T) {
 	}
 }
 
-func TestTimeoutIsForTheHeadAlone(t *testing.T) {
+func TestTimeoutEndsWithTheHeader(t *testing.T) {
 	const limit = 50 * time.Millisecond
 	req, url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/never" {
@@ -118,7 +118,7 @@ func TestRefusedConnection(t *testing.T) {
 	}
 }
 
-func TestAbortIsTheContextsError(t *testing.T) {
+func TestCancelReturnsTheContextError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	req, url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()
@@ -208,8 +208,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// What is signed is sent as it is, and so is what is no JSON object.
-func TestAPayloadThatIsNotToBeChanged(t *testing.T) {
+// TestSignedAndOtherPayloadsAreNotChanged checks that OnPayload gets no body that is signed or not a JSON object.
+func TestSignedAndOtherPayloadsAreNotChanged(t *testing.T) {
 	req, url := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 	asked := 0
 	req.OnPayload = func(context.Context, json.RawMessage) (json.RawMessage, error) {

@@ -1,4 +1,4 @@
-// Package vendortest is a vendor for the tests of API packages: a server on loopback that keeps what it is asked.
+// Package vendortest is a vendor for the tests of API packages: an HTTP server on loopback that records its requests.
 package vendortest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A Vendor answers every request alike.
+// A Vendor sends the same response to every request.
 type Vendor struct {
 	URL string
 
@@ -21,14 +21,14 @@ type Vendor struct {
 	sent []Sent
 }
 
-// Sent is a request that a vendor got.
+// Sent is a request that a vendor received.
 type Sent struct {
 	Path   string
 	Header http.Header
 	Body   []byte
 }
 
-// Serve starts a vendor that answers with a body. It is stopped when the test ends.
+// Serve starts a vendor that responds with this body. It stops when the test ends.
 func Serve(tb testing.TB, contentType string, body []byte) *Vendor {
 	v := new(Vendor)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,14 +50,14 @@ func Serve(tb testing.TB, contentType string, body []byte) *Vendor {
 	return v
 }
 
-// Sent returns what has been asked so far.
+// Sent returns the requests received so far.
 func (v *Vendor) Sent() []Sent {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.sent
 }
 
-// Client returns a client of its own, so that no connection outlives the test.
+// Client returns a client with its own transport. Its idle connections are closed when the test ends.
 func Client(tb testing.TB) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	tb.Cleanup(transport.CloseIdleConnections)

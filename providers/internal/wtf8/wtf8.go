@@ -1,8 +1,8 @@
-// Package wtf8 carries unpaired UTF-16 surrogates through Go strings.
+// Package wtf8 preserves unpaired UTF-16 surrogates in Go strings.
 //
-// JavaScript cuts text between the two halves of an emoji, and so do servers written in it: one delta ends in
-// "\ud83d", the next begins with "\ude48". encoding/json makes U+FFFD of each, and the emoji is lost. Here a half is
-// three bytes of WTF-8 (https://simonsapin.github.io/wtf-8/) until its other half has come.
+// JavaScript, and servers written in it, may cut a text between the two surrogates of an emoji: one delta ends in
+// "\ud83d", the next begins with "\ude48". encoding/json decodes each as U+FFFD, and the emoji is lost. This package
+// decodes a surrogate as three bytes of WTF-8 (https://simonsapin.github.io/wtf-8/) until the other one arrives.
 package wtf8
 
 import (
@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text is a string that decodes from JSON with unpaired surrogates kept as WTF-8. It belongs into the structs that
-// streamed deltas are decoded into; its content goes through a [Joiner] before anyone else sees it. Null decodes as "".
+// Text is a string that decodes unpaired surrogates in JSON as WTF-8. Streamed deltas are decoded into it, and a
+// [Joiner] has to make valid UTF-8 of them before other code uses them. Null decodes as "".
 type Text string
 
 // UnmarshalJSON reads a JSON string or null.
@@ -44,7 +44,7 @@ func (t *Text) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// plain returns the inside of a JSON string that has nothing to be resolved, as most have.
+// plain returns the content of a JSON string that has no escapes, as most strings. ok is false for other strings.
 func plain(data []byte) (inside []byte, ok bool) {
 	if len(data) < 2 || data[len(data)-1] != '"' {
 		return nil, false
@@ -58,7 +58,7 @@ func plain(data []byte) (inside []byte, ok bool) {
 	return inside, utf8.Valid(inside)
 }
 
-// mayHoldSurrogate looks for \ud or \uD: every surrogate's escape begins so.
+// mayHoldSurrogate reports whether data contains \ud or \uD, with which every escape of a surrogate begins.
 func mayHoldSurrogate(data []byte) bool {
 	for i := 0; i+2 < len(data); i++ {
 		if data[i] == '\\' && data[i+1] == 'u' && data[i+2]|0x20 == 'd' {
@@ -68,7 +68,7 @@ func mayHoldSurrogate(data []byte) bool {
 	return false
 }
 
-// unquote resolves the escapes of a valid JSON string's inside.
+// unquote resolves the escapes in the content of a valid JSON string.
 func unquote(in []byte) string {
 	out := make([]byte, 0, len(in))
 	for i := 0; i < len(in); i++ {
@@ -112,7 +112,7 @@ func unescaped(c byte) byte {
 }
 
 func hex(digits []byte) rune {
-	n, _ := strconv.ParseUint(string(digits[:4]), 16, 16) // the JSON was found valid
+	n, _ := strconv.ParseUint(string(digits[:4]), 16, 16) // the JSON is valid
 	return rune(n)
 }
 
@@ -124,7 +124,7 @@ func appendUnit(out []byte, unit rune) []byte {
 	return utf8.AppendRune(out, unit)
 }
 
-// surrogateAt returns the half that s begins with, or 0.
+// surrogateAt returns the surrogate that s begins with, or 0.
 func surrogateAt(s string) rune {
 	if len(s) < 3 || s[0] != 0xED || s[1] < 0xA0 || s[1] > 0xBF || s[2]&0xC0 != 0x80 {
 		return 0
@@ -134,12 +134,12 @@ func surrogateAt(s string) rune {
 
 func isHigh(r rune) bool { return r >= 0xD800 && r < 0xDC00 }
 
-// Clean returns s in valid UTF-8: adjacent halves become the character they are, unpaired ones are removed, and any
-// other broken byte becomes U+FFFD. Vendors refuse requests that hold unpaired halves.
-func Clean(s string) string { return mend(s, "") }
+// Clean returns s as valid UTF-8: adjacent surrogates become their character, unpaired ones are removed, and any other
+// invalid byte becomes U+FFFD. Vendors refuse requests that contain unpaired surrogates.
+func Clean(s string) string { return toValid(s, "") }
 
-// mend makes valid UTF-8 of s, with a text in place of each unpaired half.
-func mend(s, unpaired string) string {
+// toValid returns s as valid UTF-8, with unpaired in place of each unpaired surrogate.
+func toValid(s, unpaired string) string {
 	if utf8.ValidString(s) {
 		return s
 	}
@@ -164,13 +164,13 @@ func mend(s, unpaired string) string {
 	return b.String()
 }
 
-// A Joiner turns the deltas of one text into valid UTF-8. A delta that ends in the first half of a pair is given out
-// without it, and the half comes with the next delta. The zero value is ready.
+// A Joiner turns the deltas of one text into valid UTF-8. If a delta ends in a high surrogate, the surrogate is
+// buffered and returned with the next delta. The zero value is ready to use.
 type Joiner struct {
-	held string // a high surrogate, or nothing
+	held string // the buffered surrogate, or ""
 }
 
-// Add returns what can be shown of a delta.
+// Add returns the next delta in valid UTF-8, without a surrogate at its end and with the one buffered before.
 func (j *Joiner) Add(delta string) string {
 	if j.held == "" && strings.IndexByte(delta, 0xED) < 0 && utf8.ValidString(delta) {
 		return delta
@@ -180,10 +180,10 @@ func (j *Joiner) Add(delta string) string {
 	if n := len(delta) - 3; n >= 0 && isHigh(surrogateAt(delta[n:])) {
 		j.held, delta = delta[n:], delta[:n]
 	}
-	return mend(delta, "\uFFFD")
+	return toValid(delta, "\uFFFD")
 }
 
-// Rest returns what is to be shown when no delta follows: U+FFFD for a half that is buffered, or nothing.
+// Rest returns the end of the text when no delta follows: U+FFFD if a surrogate is buffered, or else "".
 func (j *Joiner) Rest() string {
 	if j.held == "" {
 		return ""

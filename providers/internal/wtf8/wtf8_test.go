@@ -90,7 +90,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// mended shows the text as encoding/json would: U+FFFD for what is broken.
+// mended returns the text as encoding/json would decode it, with U+FFFD in place of invalid bytes.
 func mended(s string) string {
 	var j wtf8.Joiner
 	return strings.ToValidUTF8(j.Add(s)+j.Rest(), "\uFFFD")

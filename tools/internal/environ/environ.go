@@ -1,17 +1,18 @@
-// Package environ chooses what a process that is started for a tool gets of its parent's environment: nothing that
-// is not allowed by name, so that no key leaks.
+// Package environ selects the environment variables that a process started for a tool inherits: only those allowed by
+// name, so that no key leaks.
 package environ
 
 import "strings"
 
-// Default is what any process may know. A final * stands for any ending.
+// Default returns the variables that any process may have. A final * matches any suffix.
 func Default() []string {
 	return []string{"PATH", "HOME", "LANG", "LC_*", "TERM", "TMPDIR", "USER", "SHELL"}
 }
 
-// Allowed picks the variables of environ, as of os.Environ, whose names match one of names. It is never nil.
+// Allowed selects the variables of environ, in the form of os.Environ, whose names match one of names. It never
+// returns nil.
 func Allowed(environ, names []string) []string {
-	env := []string{} // to package exec nil would mean all of ours
+	env := []string{} // not nil: exec.Cmd would pass this process's whole environment
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
 		for _, pattern := range names {

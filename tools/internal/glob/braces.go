@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// Bounds of what the braces of a pattern stand for, and of a pattern itself: a path is shorter.
+// Limits of a pattern, which is longer than any path, and of the alternatives that its braces expand to.
 const (
 	maxPattern      = 16 << 10
 	maxAlternatives = 1024
-	maxWrittenOut   = 1 << 20 // bytes of all of them
+	maxExpanded     = 1 << 20 // bytes of all alternatives
 )
 
 var errTooMany = fmt.Errorf("bad glob: its braces stand for more than %d patterns, or %d bytes", maxAlternatives,
-	maxWrittenOut)
+	maxExpanded)
 
-// alternatives writes the braces of a valid pattern out: {a,b}c becomes ac and bc. The library tries them one inside
-// the other while it matches, which takes for ever with a few dozen of them; without braces it goes through a name
-// about once for each place of the pattern.
+// alternatives expands the braces of a valid pattern: {a,b}c becomes ac and bc. The library tries nested combinations
+// while it matches, whose number grows exponentially with the braces; without braces it scans a name about once for
+// each position of the pattern.
 func alternatives(pattern string) ([]string, error) {
 	list, _, err := sequence(pattern, false)
 	return list, err
 }
 
-// sequence reads a pattern to its end or, inside braces, to the comma or brace that ends the alternative, where rest
-// begins.
+// sequence expands a pattern up to its end or, inside braces, up to the comma or brace that ends the alternative. rest
+// begins there.
 func sequence(pattern string, inside bool) (list []string, rest string, err error) {
 	list = []string{""}
 	for pattern != "" {
@@ -34,7 +34,7 @@ func sequence(pattern string, inside bool) (list []string, rest string, err erro
 			if inside {
 				return list, pattern, nil
 			}
-			next, pattern = []string{pattern[:1]}, pattern[1:] // a comma outside is a comma
+			next, pattern = []string{pattern[:1]}, pattern[1:] // outside of braces a comma is an ordinary character
 		} else if n == 0 {
 			if next, pattern, err = choice(pattern[1:]); err != nil {
 				return nil, "", err
@@ -47,7 +47,7 @@ func sequence(pattern string, inside bool) (list []string, rest string, err erro
 	return list, "", nil
 }
 
-// choice reads what stands in braces, and the brace that closes them.
+// choice expands the alternatives in braces, and skips the closing brace.
 func choice(pattern string) (list []string, rest string, err error) {
 	for {
 		one, rest, err := sequence(pattern, true)
@@ -64,10 +64,10 @@ func choice(pattern string) (list []string, rest string, err error) {
 	}
 }
 
-// product is every text of the first list with every one of the second behind it.
+// product returns every text of the first list followed by every text of the second.
 func product(first, second []string) ([]string, error) {
 	size := len(second)*length(first) + len(first)*length(second)
-	if len(first)*len(second) > maxAlternatives || size > maxWrittenOut {
+	if len(first)*len(second) > maxAlternatives || size > maxExpanded {
 		return nil, errTooMany
 	}
 	all := make([]string, 0, len(first)*len(second))
@@ -86,7 +86,7 @@ func length(list []string) (n int) {
 	return n
 }
 
-// plain is how much of a pattern stands before the first brace or comma that is neither escaped nor in a class.
+// plain returns the length of the pattern before the first brace or comma that is neither escaped nor in a class.
 func plain(pattern string) int {
 	class := false
 	for i := 0; i < len(pattern); i++ {

@@ -1,5 +1,5 @@
-// Package glob matches names and paths against the patterns people write for files: *, ?, [a-z], {a,b}, and ** for any
-// number of directories. A star alone and a question mark do not match a slash.
+// Package glob matches names and paths against file patterns: *, ?, [a-z], {a,b}, and ** for any number of
+// directories. A single star and a question mark do not match a slash.
 package glob
 
 import (
@@ -11,20 +11,20 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// A Pattern is safe for concurrent use.
+// A Pattern is a compiled pattern. It is safe for concurrent use.
 type Pattern struct {
 	texts []string // without braces; one of them has to match
 	fold  bool
 }
 
-// Compile checks a pattern. With fold, case does not matter. A pattern that would take long to match, because it is
-// long itself or for its many alternatives, is an error.
+// Compile compiles a pattern. With fold, case is ignored. A pattern that would be slow to match, because of its
+// length or its many alternatives, is an error.
 func Compile(pattern string, fold bool) (Pattern, error) {
 	if len(pattern) > maxPattern {
 		return Pattern{}, fmt.Errorf("bad glob: it has more than %d bytes", maxPattern)
 	}
 	text := pattern
-	// What is in a directory, not the directory itself.
+	// dir/** matches the content of a directory, not the directory itself.
 	if dir, ok := strings.CutSuffix(text, "/**"); ok {
 		text = dir + "/**/*"
 	}
@@ -46,6 +46,6 @@ func (p Pattern) Match(name string) bool {
 	return slices.ContainsFunc(p.texts, func(text string) bool { return doublestar.MatchUnvalidated(text, name) })
 }
 
-// HasUpper reports whether a pattern has a capital letter: by the convention of smart case, only such a pattern minds
-// case.
+// HasUpper reports whether a pattern contains an upper-case letter: by the convention of smart case, only such a
+// pattern is case-sensitive.
 func HasUpper(pattern string) bool { return strings.ContainsFunc(pattern, unicode.IsUpper) }

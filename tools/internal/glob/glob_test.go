@@ -60,7 +60,7 @@ func TestBadPatterns(t *testing.T) {
 	}
 }
 
-// A pattern is a model's. None may keep a worker at work for longer than a glance.
+// Models write the patterns. No pattern may keep a worker busy for long.
 func TestHostilePatterns(t *testing.T) {
 	t.Parallel()
 	name := strings.Repeat("a", 60)

@@ -1,4 +1,4 @@
-// Package ignore knows the lines of .gitignore files and what they say of a path.
+// Package ignore parses .gitignore files and matches paths against them.
 package ignore
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/glob"
 )
 
-// A Verdict is what rules say of a path.
+// A Verdict is the result of matching a path against rules.
 type Verdict int
 
 // The verdicts. Kept is that of a line that begins with an exclamation mark.
@@ -27,7 +27,7 @@ type rule struct {
 	keep     bool
 }
 
-// Parse reads the lines of a file. Lines that cannot be read are left out, as git does.
+// Parse parses the lines of a file. Like git, it skips invalid lines.
 func Parse(text string) (rules Rules) {
 	for line := range strings.Lines(strings.TrimPrefix(text, "\uFEFF")) {
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
@@ -38,8 +38,8 @@ func Parse(text string) (rules Rules) {
 	return rules
 }
 
-// ParseGlob makes a rule of a pattern that is written like a line, but may have alternatives in braces; empty rules of
-// one that says nothing.
+// ParseGlob parses a pattern that has the form of a line but may contain alternatives in braces. It returns no rules
+// for a pattern that matches nothing.
 func ParseGlob(pattern string) (Rules, error) {
 	r, err := parseLine(pattern, nil)
 	if r == nil || err != nil {
@@ -58,8 +58,8 @@ func (r Rules) Negated() bool {
 	return true
 }
 
-// Match returns what the last rule says that matches the path, which is relative to where the rules stand and has
-// slashes. It says nothing of directories above: a walk does not enter those that are ignored.
+// Match returns the verdict of the last rule that matches the path, which is relative to the location of the rules
+// and uses slashes. It does not consider parent directories: a walk does not enter ignored directories.
 func (r Rules) Match(path string, isDir bool) Verdict {
 	name := path[strings.LastIndexByte(path, '/')+1:]
 	for i := len(r) - 1; i >= 0; i-- {
@@ -81,10 +81,10 @@ func (r Rules) Match(path string, isDir bool) Verdict {
 	return Silent
 }
 
-// literalBraces stand for themselves in git's patterns.
+// literalBraces escapes braces, which are ordinary characters in git's patterns.
 var literalBraces = strings.NewReplacer("{", `\{`, "}", `\}`, `\\`, `\\`, `\{`, `\{`, `\}`, `\}`)
 
-// parseLine returns nil for a line that says nothing.
+// parseLine returns nil for a line without a rule.
 func parseLine(line string, braces *strings.Replacer) (*rule, error) {
 	line = trimBlanks(line)
 	if line == "" || line[0] == '#' {
@@ -109,7 +109,7 @@ func parseLine(line string, braces *strings.Replacer) (*rule, error) {
 	return &r, err
 }
 
-// trimBlanks takes off blanks at the end that are not escaped.
+// trimBlanks removes blanks at the end that are not escaped.
 func trimBlanks(line string) string {
 	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
 		line = line[:len(line)-1]

@@ -10,24 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// self is this program, also if its file has been replaced or cannot be reached any more.
+// self is this program's executable. The path stays valid if the file was replaced or is hidden by a mount.
 const self = "/proc/self/exe"
 
-// setupCaps are what the setup needs in its namespaces: to mount, and to give its powers up.
+// setupCaps are the capabilities that the setup needs in its namespaces: to mount, and to drop capabilities.
 var setupCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
 
-// Command returns the process of a command in its sandbox, which is not started yet. It leads a session of its own, so
-// that no terminal is its, and ends with the thread that starts it, or at the latest with this process. After the
-// start, or instead of it, the caller calls release. The error says why there can be no sandbox here.
+// Command returns the process of a command in its sandbox, not started yet. It leads its own session, so that it has
+// no controlling terminal, and ends with the thread that starts it, or at the latest with this process. The caller
+// must call release after starting it, or instead. The error says why there can be no sandbox.
 func Command(s Spec) (cmd *exec.Cmd, release func(), err error) {
 	if err := Available(); err != nil {
 		return nil, nil, err
 	}
-	strangers, err := otherProcs()
+	procs, err := otherProcs()
 	if err != nil {
 		return nil, nil, err
 	}
-	s.Hide = append(s.Hide[:len(s.Hide):len(s.Hide)], strangers...)
+	s.Hide = append(s.Hide[:len(s.Hide):len(s.Hide)], procs...)
 	s.Parent = os.Getpid()
 	if s.Bubblewrap {
 		if s.Program, err = exec.LookPath(Bubblewrap); err != nil {
@@ -47,7 +47,7 @@ func Command(s Spec) (cmd *exec.Cmd, release func(), err error) {
 			return nil, nil, fmt.Errorf("give the workspace %s to user %d for the time of a command: %w", s.Root, Nobody, err)
 		}
 		cmd.ExtraFiles = append(cmd.ExtraFiles, tree)
-		release = func() { _ = tree.Close() } // the command has its own
+		release = func() { _ = tree.Close() } // the started command has a duplicate
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -66,7 +66,7 @@ func Command(s Spec) (cmd *exec.Cmd, release func(), err error) {
 	return cmd, release, nil
 }
 
-// namespaces has a process start in namespaces of its own, with powers in them.
+// namespaces makes a process start in new namespaces, with capabilities in them.
 func (s Spec) namespaces(attr *syscall.SysProcAttr) {
 	flags := syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC |
 		syscall.CLONE_NEWUTS
@@ -77,7 +77,7 @@ func (s Spec) namespaces(attr *syscall.SysProcAttr) {
 	if s.Mapped {
 		uid, gid = Nobody, Nobody
 		attr.Credential = &syscall.Credential{Uid: Nobody, Gid: Nobody}
-		attr.GidMappingsEnableSetgroups = true // to have none of root's
+		attr.GidMappingsEnableSetgroups = true // so that the process can leave root's groups
 	}
 	attr.Cloneflags = uintptr(flags)
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}

@@ -7,16 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// devices are those of the machine that a command finds in its /dev.
+// devices are the machine's devices that a command has in its /dev.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
-// links are the other names there.
+// links are the symbolic links in /dev.
 var links = map[string]string{
 	"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
 	"ptmx": "pts/ptmx",
 }
 
-// copyDevices copies the mounts of the devices, while they can be reached. They are in the order of devices.
+// copyDevices copies the mounts of the devices, in the order of devices. It must be called before mountDev covers /dev.
 func copyDevices() ([]int, error) {
 	copies := make([]int, len(devices))
 	for i, name := range devices {
@@ -29,7 +29,7 @@ func copyDevices() ([]int, error) {
 	return copies, nil
 }
 
-// mountDev mounts a /dev with little in it, and terminals and shared memory of its own.
+// mountDev mounts a minimal /dev with its own terminals and shared memory.
 func mountDev(copies []int) error {
 	const flags = unix.MS_NOSUID | unix.MS_NOEXEC
 	if err := mount("tmpfs", "/dev", "tmpfs", flags|unix.MS_NODEV, "mode=0755,size=64k"); err != nil {
@@ -59,6 +59,6 @@ func mountDev(copies []int) error {
 	if err := mountTmp(shm); err != nil {
 		return err
 	}
-	// Not what is mounted below it.
+	// This makes /dev itself read-only, but not the mounts below it.
 	return mount("", "/dev", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NODEV|flags, "")
 }

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// treeFD is where a part finds the tree with other owners.
+// treeFD is the descriptor of the mount with mapped owners, in the roles setup and enter.
 const treeFD = 4
 
-// enter becomes bubblewrap, and does before what that does not do: descriptors and keys that the worker has are not
-// left to the command, and root's are not root.
+// enter executes bubblewrap. Before, it does what bubblewrap does not do: it keeps the worker's descriptors and keys
+// from the command, and if the worker is root it changes the user.
 func (s Spec) enter() error {
 	if s.Mapped {
 		if err := reveal(s.Root); err != nil {
@@ -24,7 +24,7 @@ func (s Spec) enter() error {
 			return err
 		}
 	}
-	if err := leaveBehind(lifeFD); err != nil {
+	if err := closeInherited(lifeFD); err != nil {
 		return err
 	}
 	if s.Mapped {
@@ -32,7 +32,7 @@ func (s Spec) enter() error {
 			return err
 		}
 	}
-	// A process that has changed its user does not get the signal at its parent's end any more.
+	// A change of the user clears the signal that is sent when the parent ends.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("end with the worker: %w", err)
 	}
@@ -63,7 +63,7 @@ func becomeNobody() error {
 	return nil
 }
 
-// bubblewrapArgs are the program's arguments before the command. Later mounts lie over earlier ones.
+// bubblewrapArgs returns bubblewrap's arguments before the command. Later mounts cover earlier ones.
 func (s Spec) bubblewrapArgs() []string {
 	args := []string{"--die-with-parent", "--new-session", "--unshare-user-try", "--unshare-pid", "--unshare-ipc",
 		"--unshare-uts",
@@ -72,7 +72,7 @@ func (s Spec) bubblewrapArgs() []string {
 	if !s.Network {
 		args = append(args, "--unshare-net")
 	}
-	for _, dir := range own() {
+	for _, dir := range private() {
 		args = append(args, "--perms", "1777", "--size", strconv.Itoa(tmpBytes), "--tmpfs", dir)
 	}
 	if s.Network {

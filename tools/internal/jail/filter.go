@@ -2,21 +2,23 @@ package jail
 
 import "golang.org/x/net/bpf"
 
-// Calls of the kernel that reach past a sandbox are refused to commands by a filter (seccomp(2)):
+// A seccomp(2) filter refuses commands the system calls that reach past a sandbox:
 //
-//   - those for keys: a keyring of the user, who is the worker's, can be used by whoever knows its number;
-//   - new user namespaces: in one a command would have all powers, and much more of the kernel to try them on;
-//   - sockets other than the usual ones: those to the machine's host, for example, know no network namespace;
-//   - files in the workspace that give whoever executes them the rights of their owner, who is the worker's user, or
-//     root: outside they work;
-//   - what does any of this unseen: calls whose arguments are in memory, or are carried out later.
+//   - calls for keys: a command runs as the worker's user, and any process of a user that knows the number of a keyring
+//     can use it;
+//   - new user namespaces: a command would have all capabilities in one, and could attack much more of the kernel;
+//   - sockets other than the usual ones: network namespaces do not confine vsock, for example, which connects to the
+//     machine's host;
+//   - setuid and setgid files in the workspace: outside of the sandbox they would give everyone who executes them the
+//     rights of their owner, who is the worker's user or root;
+//   - calls that could do any of this unseen by the filter: their arguments are in memory, or they are executed later.
 
-// Numbers of the kernel's interface, as of linux/audit.h, linux/sched.h, linux/seccomp.h, linux/socket.h, errno.h. The
-// package for it has them on Linux only, and some only for the architecture it is compiled for.
+// Constants of the kernel's interface, from linux/audit.h, linux/sched.h, linux/seccomp.h, linux/socket.h and errno.h.
+// Package unix has them on Linux only, and some only for the architecture it is compiled for.
 const (
 	newUserNamespace = 0x10000000
 	creating         = 0x00400040 // O_CREAT, and O_TMPFILE without O_DIRECTORY
-	givingRights     = 0o6000     // S_ISUID, S_ISGID
+	setIDBits        = 0o6000     // S_ISUID, S_ISGID
 
 	retAllow = 0x7fff0000
 	retErrno = 0x00050000
@@ -27,31 +29,32 @@ const (
 
 	offsetNumber   = 0
 	offsetArch     = 4
-	offsetArgument = 16 // the lower half of the first one, on machines that begin with it; each has 8 bytes
+	offsetArgument = 16 // the lower half of the first argument, on little-endian machines; each argument has 8 bytes
 )
 
-// families are the usual kinds of sockets: unix, IPv4, IPv6, netlink and packet.
+// families are the allowed socket families: unix, IPv4, IPv6, netlink and packet.
 var families = []uint32{1, 2, 10, 16, 17}
 
-// An arch is a set of system calls that a kernel offers, and their numbers. An older one is offered for the programs of
-// 32-bit machines.
+// An arch is one of the system call interfaces that a kernel offers, with its call numbers. A 64-bit kernel also offers
+// one for 32-bit programs.
 type arch struct {
 	audit                  uint32
-	ignore                 uint32   // bits of a number that make no difference here
-	missing                []uint32 // answered as if they were not there
-	unshare, clone, socket uint32   // decided by the first argument
+	ignore                 uint32   // bits of a call number that are masked out
+	missing                []uint32 // calls that fail with ENOSYS
+	unshare, clone, socket uint32   // calls that are decided by their first argument
 	modes                  []modeCall
 	opens                  []modeCall
 }
 
-// A modeCall is a call with the mode of a file, in the argument mode, from 0 on. Of opens, the flags are before it.
+// A modeCall is a call that takes the mode of a file; mode is the index of that argument, from 0. The calls in opens
+// take their flags in the argument before it.
 type modeCall struct {
 	call uint32
 	mode int
 }
 
-// The calls that are missing are add_key, request_key, keyctl, clone3, openat2, io_uring_setup and, on i386,
-// socketcall. Modes are of chmod, fchmod, fchmodat, fchmodat2, creat, mknod and mknodat.
+// missing lists add_key, request_key, keyctl, clone3, openat2, io_uring_setup and, on i386, socketcall. modes lists
+// chmod, fchmod, fchmodat, fchmodat2, creat, mknod and mknodat.
 var (
 	amd64 = arch{
 		0xc000003e, 0x40000000, []uint32{248, 249, 250, 435, 437, 425}, 272, 56, 41,
@@ -75,12 +78,12 @@ var (
 	}
 )
 
-// arches are those of a machine by its GOARCH, its own first.
+// arches are the interfaces that a machine's kernel offers, by GOARCH, the machine's own first.
 var arches = map[string][]arch{
 	"amd64": {amd64, i386}, "386": {i386}, "arm64": {arm64, arm}, "arm": {arm}, "riscv64": {riscv},
 }
 
-// filterFor is the filter for machines that have these. Calls of others are answered as if there were none.
+// filterFor returns the filter for these interfaces. Calls of any other interface fail with ENOSYS.
 func filterFor(list []arch) []bpf.Instruction {
 	filter := []bpf.Instruction{bpf.LoadAbsolute{Off: offsetArch, Size: 4}}
 	for _, a := range list {
@@ -93,17 +96,17 @@ func filterFor(list []arch) []bpf.Instruction {
 
 func refuse(errno uint32) bpf.Instruction { return bpf.RetConstant{Val: retErrno | errno} }
 
-// argument loads an argument of a call, from 0 on.
+// argument loads argument n of a call, from 0.
 func argument(n int) bpf.Instruction {
 	return bpf.LoadAbsolute{Off: offsetArgument + 8*uint32(n), Size: 4}
 }
 
-// unlessBits skips so many instructions if none of the bits is there.
+// unlessBits skips instructions if none of the bits is set.
 func unlessBits(bits uint32, skip uint8) bpf.Instruction {
 	return bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bits, SkipFalse: skip}
 }
 
-// filter decides about every call of an arch.
+// filter returns the instructions that decide about every call of an arch.
 func (a arch) filter() []bpf.Instruction {
 	allow := bpf.RetConstant{Val: retAllow}
 	list := []bpf.Instruction{
@@ -121,11 +124,11 @@ func (a arch) filter() []bpf.Instruction {
 		when(call, argument(0), unlessBits(newUserNamespace, 1), refuse(notPermitted), allow)
 	}
 	for _, c := range a.modes {
-		when(c.call, argument(c.mode), unlessBits(givingRights, 1), refuse(notPermitted), allow)
+		when(c.call, argument(c.mode), unlessBits(setIDBits, 1), refuse(notPermitted), allow)
 	}
 	for _, c := range a.opens {
 		when(c.call, argument(c.mode-1), unlessBits(creating, 3),
-			argument(c.mode), unlessBits(givingRights, 1), refuse(notPermitted), allow)
+			argument(c.mode), unlessBits(setIDBits, 1), refuse(notPermitted), allow)
 	}
 	socket := []bpf.Instruction{argument(0)}
 	for _, family := range families {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// assembled is the filter for this machine.
+// assembled returns the filter for this machine.
 func assembled() ([]unix.SockFilter, error) {
 	list, ok := arches[runtime.GOARCH]
 	if !ok {
@@ -29,8 +29,8 @@ func assembled() ([]unix.SockFilter, error) {
 	return filter, nil
 }
 
-// filterCalls has the filter in force for this thread and the programs that it becomes. It has no way to powers any
-// more.
+// filterCalls installs the filter for this thread and the programs that it executes. The thread must have
+// no_new_privs set, see dropCapabilities.
 func filterCalls() error {
 	filter, err := assembled()
 	if err != nil {
@@ -46,7 +46,7 @@ func filterCalls() error {
 	return nil
 }
 
-// filterPipe is a descriptor that the filter can be read from, also by a program that this one becomes.
+// filterPipe returns a descriptor to read the filter from. It stays open in a program that this one executes.
 func filterPipe() (fd int, err error) {
 	filter, err := assembled()
 	if err != nil {

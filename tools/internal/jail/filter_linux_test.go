@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The numbers of this machine's calls are those that the system's package has.
-func TestNumbersOfCalls(t *testing.T) {
+// The call numbers of this machine are those of package unix.
+func TestSystemCallNumbers(t *testing.T) {
 	t.Parallel()
 	list, ok := arches[runtime.GOARCH]
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// called is what the filter answers to a call.
+// called returns the filter's answer to a call.
 func called(t *testing.T, list []arch, audit, number uint32, arguments ...uint32) uint32 {
 	t.Helper()
 	vm, err := bpf.NewVM(filterFor(list))
@@ -15,7 +15,7 @@ func called(t *testing.T, list []arch, audit, number uint32, arguments ...uint32
 		t.Fatal(err)
 	}
 	data := make([]byte, 64)
-	binary.BigEndian.PutUint32(data[offsetNumber:], number) // as the machine of the package reads it
+	binary.BigEndian.PutUint32(data[offsetNumber:], number) // the byte order of bpf.VM
 	binary.BigEndian.PutUint32(data[offsetArch:], audit)
 	for n, value := range arguments {
 		binary.BigEndian.PutUint32(data[offsetArgument+8*n:], value)
@@ -60,7 +60,7 @@ func TestFilter(t *testing.T) {
 			for _, c := range a.opens {
 				testMode(t, list, a, c, 0x41)
 				arguments := make([]uint32, c.mode+1)
-				arguments[c.mode] = 0o4755 // means nothing where no file is made
+				arguments[c.mode] = 0o4755 // ignored unless the call creates a file
 				if got := called(t, list, a.audit, c.call, arguments...); got != retAllow {
 					t.Errorf("%s, %#x, open %d for reading: %#x", goarch, a.audit, c.call, got)
 				}
@@ -78,7 +78,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// testMode makes a file with a call, or changes its mode.
+// testMode checks a call that creates a file or changes its mode, with several modes.
 func testMode(t *testing.T, list []arch, a arch, c modeCall, flags uint32) {
 	t.Helper()
 	for mode, want := range map[uint32]uint32{

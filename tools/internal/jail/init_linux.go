@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// beInit starts the command, as the first process of its namespace, and returns its status, as a shell would: 128 and
-// the number of the signal that ended it. It ends with the worker, and takes the rest with it when it ends. It can do
-// nothing that the command cannot, in none of its threads, since it was executed without powers: so nothing is won with
-// its memory. That cannot be read or written nevertheless, in case a kernel has a hole.
-func beInit(words []string) int {
+// runInit starts the command as the first process of its namespace, and returns its exit status as a shell does: 128
+// plus the number of the signal that ended it. It exits when the worker ends, and the kernel then kills the other
+// processes of the namespace. It was executed without capabilities, so none of its threads can do more than the command
+// can, and access to its memory would gain nothing. It is not dumpable all the same, in case the kernel has a hole.
+func runInit(words []string) int {
 	endWithWorker()
 	err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	var pid int

@@ -1,15 +1,15 @@
-// Package jail makes the sandboxes that commands run in, of Linux namespaces or by bubblewrap. What they keep a command
-// from, and what not, is written in docs/security.md.
+// Package jail sets up the sandboxes that commands run in, with Linux namespaces or bubblewrap. docs/security.md
+// describes what they protect against and what not.
 //
-// A program that uses it starts itself again, in up to three parts. Main is for the beginning of its main:
+// A program that uses it starts itself again, in up to three roles. Its main must call Main first:
 //
-//	setup    first process of new namespaces, with powers in them: mounts what the command is to see, gives all powers
-//	         up and becomes the init
-//	init     the same process, from an image without powers or descriptors: starts the command and reaps
-//	enter    what bubblewrap is executed by: it does what bubblewrap does not
+//	setup    first process of new namespaces, with capabilities in them: mounts what the command may see, drops all
+//	         capabilities and becomes the init
+//	init     the same process, from an image without capabilities or descriptors: starts the command and reaps
+//	enter    executed by bubblewrap: does what bubblewrap does not
 //
-// A worker that is root runs no command as root. Its commands are those of another user, [Nobody], to whom the
-// workspace looks as if it was his: the kernel maps owners there, and what he makes belongs to root outside.
+// A worker that runs as root does not run commands as root. They run as the user [Nobody], to whom the workspace
+// appears to belong: the kernel maps owners, and what the user creates belongs to root outside.
 package jail
 
 import (
@@ -18,45 +18,45 @@ import (
 	"strings"
 )
 
-// Nobody is the user and group that root's commands run as.
+// Nobody is the user and group that commands of root run as.
 const Nobody = 65534
 
 // Bubblewrap is the program of https://github.com/containers/bubblewrap.
 const Bubblewrap = "bwrap"
 
 const (
-	// tmpBytes is the room in each directory that is a command's own.
+	// tmpBytes is the size of each private directory of a command.
 	tmpBytes = 1 << 30
 
-	// failed is the status of a command whose sandbox could not be made.
+	// failed is the exit status of a command whose sandbox could not be set up.
 	failed = 126
 )
 
-// shm is an own directory, too, in a /dev that is made for the command.
+// shm is a private directory in the command's /dev.
 const shm = "/dev/shm"
 
-// ownDirs are the directories that a command has for itself. They are where sockets of services are.
-var ownDirs = []string{"/tmp", "/var/tmp", "/run", "/var/run"}
+// privateDirs are replaced by empty directories that only the command has. The machine's contain sockets of services.
+var privateDirs = []string{"/tmp", "/var/tmp", "/run", "/var/run"}
 
-// resolver is where names of hosts are looked up on many machines; it is below a directory that commands have for
-// themselves.
+// resolver is the directory that host names are looked up with on many machines. It is below a private directory.
 const resolver = "/run/systemd/resolve"
 
-// A Spec is a command and what it is confined to. All paths are absolute, with links resolved.
+// A Spec is a command and its confinement. All paths are absolute, with links resolved.
 type Spec struct {
 	Words      []string `json:"words"` // the command
-	Dir        string   `json:"dir"`   // where it runs
-	Root       string   `json:"root"`  // the workspace, where it may write
+	Dir        string   `json:"dir"`   // its working directory
+	Root       string   `json:"root"`  // the workspace, which it may write to
 	Network    bool     `json:"network,omitempty"`
-	Hide       []string `json:"hide,omitempty"` // files and directories that it finds empty; others are skipped
+	Hide       []string `json:"hide,omitempty"` // files and directories that are empty for it; missing ones are skipped
 	Bubblewrap bool     `json:"bubblewrap,omitempty"`
 
-	Program string `json:"program,omitempty"` // bubblewrap, where the worker finds it
-	Mapped  bool   `json:"mapped,omitempty"`  // the tree with other owners is an extra file
-	Parent  int    `json:"parent,omitempty"`  // with which bubblewrap ends
+	// Set by Command.
+	Program string `json:"program,omitempty"` // path of bubblewrap
+	Mapped  bool   `json:"mapped,omitempty"`  // treeFD is the workspace with mapped owners
+	Parent  int    `json:"parent,omitempty"`  // process id of the worker, with which bubblewrap ends
 }
 
-// Lend lets commands open a file of the worker's once more, such as the pipe of their output as /dev/stderr.
+// Lend allows commands to reopen a file of the worker, such as the pipe of their output as /dev/stderr.
 func Lend(f *os.File) error {
 	if !isRoot() {
 		return nil
@@ -64,7 +64,7 @@ func Lend(f *os.File) error {
 	return f.Chown(Nobody, Nobody)
 }
 
-// UID is the user that commands run as in a sandbox.
+// UID returns the user that commands run as in a sandbox.
 func UID() int {
 	if isRoot() {
 		return Nobody
@@ -72,7 +72,7 @@ func UID() int {
 	return os.Getuid()
 }
 
-// Environ is an environment for a command in a sandbox: with directories that are there, and names that fit.
+// Environ returns an environment for a command in a sandbox, with directories that exist and matching user names.
 func Environ(env []string) []string {
 	set := []string{"TMPDIR=/tmp"}
 	if isRoot() {
@@ -85,9 +85,9 @@ func Environ(env []string) []string {
 	return append(env, set...)
 }
 
-// own keeps the directories of ownDirs that are there, and no links.
-func own() (out []string) {
-	for _, dir := range ownDirs {
+// private returns the privateDirs that exist and are not symbolic links.
+func private() (out []string) {
+	for _, dir := range privateDirs {
 		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
 			out = append(out, dir)
 		}
@@ -95,8 +95,8 @@ func own() (out []string) {
 	return out
 }
 
-// hidden are the paths to hide that this process can reach, apart by what they are. What it cannot, the command cannot
-// either.
+// hidden returns the directories and the files to hide. It leaves out paths that this process cannot reach, because the
+// command cannot reach them either.
 func (s Spec) hidden() (dirs, files []string) {
 	for _, path := range s.Hide {
 		if info, err := os.Stat(path); err == nil && info.IsDir() {

@@ -9,16 +9,16 @@ import (
 
 var errNotLinux = errors.New("sandboxes are made of what only Linux has")
 
-// Main does nothing here.
+// Main does nothing on this system.
 func Main() {}
 
-// Available says that there are no sandboxes here.
+// Available returns an error: there are no sandboxes on this system.
 func Available() error { return errNotLinux }
 
-// Command says that there are no sandboxes here.
+// Command returns an error: there are no sandboxes on this system.
 func Command(Spec) (cmd *exec.Cmd, release func(), err error) { return nil, nil, errNotLinux }
 
-// Hint is empty.
+// Hint returns "".
 func Hint() string { return "" }
 
 func isRoot() bool { return false }

@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// lifeFD is where a part finds the pipe that says whether the worker lives.
+// lifeFD is the descriptor of the pipe that closes when the worker ends, in every role.
 const lifeFD = 3
 
-// life is a pipe that the worker holds both ends of, and writes nothing to. The kernel closes them when the worker
-// dies, however that happens, and who reads from it then finds its end. The kernel's signal to the children of a dead
-// parent is not enough: it is set for one thread, and a Go program that goes on with another one has lost it; and one
-// that is set when the parent is dead already never comes.
+// life is a pipe that the worker never writes to and keeps both ends of. The kernel closes them when the worker ends in
+// any way, and a process that reads from the pipe then gets end of file. PR_SET_PDEATHSIG is not enough: it is set for
+// one thread, so that a Go program which continues on another thread loses it; and if it is set after the parent has
+// ended, the signal never comes.
 var life = sync.OnceValues(func() (pipe struct{ reader, writer *os.File }, err error) {
 	if pipe.reader, pipe.writer, err = os.Pipe(); err != nil {
 		err = fmt.Errorf("make the pipe that tells sandboxes that the worker has ended: %w", err)
@@ -21,12 +21,13 @@ var life = sync.OnceValues(func() (pipe struct{ reader, writer *os.File }, err e
 	return pipe, err
 })
 
-// endWithWorker ends this process when the worker does. The programs that this one starts do not get the pipe.
+// endWithWorker makes this process exit when the worker ends. Programs that this process starts do not inherit the
+// pipe.
 func endWithWorker() {
 	syscall.CloseOnExec(lifeFD)
 	pipe := os.NewFile(lifeFD, "life")
 	go func() {
-		_, _ = pipe.Read(make([]byte, 1)) // its end, or it is no pipe of a worker's
+		_, _ = pipe.Read(make([]byte, 1)) // returns at end of file, or if the descriptor is not such a pipe
 		os.Exit(failed)
 	}()
 }

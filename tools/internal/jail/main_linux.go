@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// The name that this program is called by selects its part.
+// argv[0] selects the role of this process.
 const (
 	setupName = "loopbus-sandbox-setup"
 	initName  = "loopbus-sandbox-init"
@@ -18,26 +18,27 @@ const (
 	mapName   = "loopbus-sandbox-map"
 )
 
-// ready says that main has given the parts their turn, so that a process which is started as one becomes one.
+// ready reports whether main has called [Main]. Without that call a process that is started in a role would run as an
+// ordinary program.
 var ready atomic.Bool
 
-// Main is for the beginning of main. In a process that is started as a part of a sandbox it does not return.
+// Main must be called first in main. In a process that was started in one of the roles it does not return.
 func Main() {
 	ready.Store(true)
 	switch os.Args[0] {
 	case setupName:
-		os.Exit(explain(asPart(Spec.setup)))
+		os.Exit(explain(runRole(Spec.setup)))
 	case enterName:
-		os.Exit(explain(asPart(Spec.enter)))
+		os.Exit(explain(runRole(Spec.enter)))
 	case initName:
-		os.Exit(beInit(os.Args[1:]))
+		os.Exit(runInit(os.Args[1:]))
 	case mapName:
-		_, _ = io.Copy(io.Discard, os.Stdin) // lends its user namespace until it is let go
+		_, _ = io.Copy(io.Discard, os.Stdin) // keeps its user namespace alive until the worker has opened it
 		os.Exit(0)
 	}
 }
 
-// Available returns an error if sandboxes cannot be made by this program.
+// Available returns an error if this program cannot create sandboxes.
 func Available() error {
 	if !ready.Load() {
 		return errors.New("the program has to call bash.RunHelper at the beginning of its main")
@@ -45,9 +46,10 @@ func Available() error {
 	return nil
 }
 
-// asPart does what a part is there for, which ends with another program in its place. Powers belong to a thread, and it
-// is this one whose are left to that program.
-func asPart(do func(Spec) error) error {
+// runRole reads the Spec and carries out a role. The role ends with the execution of another program, so runRole
+// returns errors only. It locks the thread, because capabilities belong to a thread and the executed program inherits
+// this one's.
+func runRole(do func(Spec) error) error {
 	runtime.LockOSThread()
 	if len(os.Args) != 2 {
 		return fmt.Errorf("called with %d arguments, for one", len(os.Args)-1)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isRoot reports whether this process is root outside of its user namespace, too. Such a user may write what the kernel
-// has in /proc even when no power is left to him.
+// isRoot reports whether this process is root outside of its user namespace, too. That user may write to files of the
+// kernel in /proc even without any capability.
 func isRoot() bool {
 	if os.Geteuid() != 0 {
 		return false
@@ -23,7 +23,7 @@ func isRoot() bool {
 	return err != nil || len(fields) < 2 || fields[0] == "0" && fields[1] == "0"
 }
 
-// Hint says what may help where no sandbox can be made; it is empty if there is nothing to say.
+// Hint returns what may help if no sandbox can be created; "" if nothing is known.
 func Hint() string {
 	if !isRoot() {
 		return ""
@@ -34,7 +34,7 @@ func Hint() string {
 		Nobody)
 }
 
-// mappedTree returns a copy of what is mounted at a path where root's files are nobody's, and nobody's are root's.
+// mappedTree returns a copy of the mounts at a path in which root's files belong to nobody, and nobody's to root.
 func mappedTree(path string) (*os.File, error) {
 	owners, err := swapped.get()
 	if err != nil {
@@ -53,7 +53,7 @@ func mappedTree(path string) (*os.File, error) {
 	return tree, nil
 }
 
-// ownerMap is a user namespace that nobody lives in. It is made once and kept.
+// ownerMap is a user namespace without processes, for its mapping of owners. It is created once and kept.
 type ownerMap struct {
 	mu   sync.Mutex
 	file *os.File
@@ -78,11 +78,11 @@ func (m *ownerMap) get() (*os.File, error) {
 	}
 	m.file, err = os.Open(fmt.Sprintf("/proc/%d/ns/user", cmd.Process.Pid))
 	_ = hold.Close()
-	_ = cmd.Wait() // it has nothing to say
+	_ = cmd.Wait() // its status does not matter
 	return m.file, err
 }
 
-// swap maps ids to themselves, as far as a number on any machine goes, but root and nobody to each other.
+// swap maps root and nobody to each other, and every other id, up to the largest 32-bit signed number, to itself.
 func swap() []syscall.SysProcIDMap {
 	return []syscall.SysProcIDMap{
 		{ContainerID: 0, HostID: Nobody, Size: 1},
@@ -92,8 +92,8 @@ func swap() []syscall.SysProcIDMap {
 	}
 }
 
-// reveal makes a place for the workspace where nobody can reach it. The first directory above that he may not enter is
-// covered: nothing below it was to be seen anyway.
+// reveal creates a mount point for the workspace that user nobody can reach. It covers the first parent directory that
+// nobody may not enter; nothing below that directory was visible to nobody anyway.
 func reveal(path string) error {
 	for i, c := range path[1:] {
 		if c != '/' {

@@ -7,33 +7,33 @@ import (
 	"strings"
 )
 
-// otherProcs are the places besides /proc where processes are shown, those of all the machine: in the tree of a
-// container, for example. Commands could read the environment of the worker there.
+// otherProcs returns the mount points of proc file systems other than /proc, for example in the tree of a container.
+// They show all processes of the machine, so that commands could read the environment of the worker.
 func otherProcs() ([]string, error) {
 	raw, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return nil, fmt.Errorf("look at what is mounted: %w", err)
+		return nil, fmt.Errorf("read the list of mounts: %w", err)
 	}
 	return procsOf(string(raw)), nil
 }
 
-// procsOf reads proc(5)'s mountinfo: the fifth field is the place, and the kind comes after a lonely dash.
-func procsOf(mountinfo string) (places []string) {
+// procsOf parses mountinfo, see proc(5): the fifth field is the mount point, and the type follows a separate dash.
+func procsOf(mountinfo string) (points []string) {
 	for line := range strings.Lines(mountinfo) {
 		front, back, _ := strings.Cut(line, " - ")
 		fields, kind := strings.Fields(front), strings.Fields(back)
 		if len(fields) < 5 || len(kind) == 0 || kind[0] != "proc" {
 			continue
 		}
-		place := unescape(fields[4])
-		if place != "/proc" && !strings.HasPrefix(place, "/proc/") {
-			places = append(places, place)
+		point := unescape(fields[4])
+		if point != "/proc" && !strings.HasPrefix(point, "/proc/") {
+			points = append(points, point)
 		}
 	}
-	return places
+	return points
 }
 
-// unescape puts characters in for \ and three octal digits.
+// unescape replaces \ and three octal digits by the character that they stand for.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

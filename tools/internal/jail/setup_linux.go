@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unprivileged is what every mount that was there before loses: it is for reading, and no file on it gives powers or is
-// a device.
+// unprivileged are the attributes of every existing mount: no file on it can raise privileges or be a device.
 const unprivileged = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
-// setup mounts what the command is to see, gives all powers up and becomes the init.
+// setup mounts what the command may see, drops all capabilities and executes the init.
 func (s Spec) setup() error {
 	if err := s.mounts(); err != nil {
 		return err
@@ -21,10 +20,10 @@ func (s Spec) setup() error {
 	if err := unix.Chdir(s.Dir); err != nil {
 		return fmt.Errorf("go to %s: %w", s.Dir, err)
 	}
-	if err := leaveBehind(lifeFD + 1); err != nil {
+	if err := closeInherited(lifeFD + 1); err != nil {
 		return err
 	}
-	if err := dropPowers(); err != nil {
+	if err := dropCapabilities(); err != nil {
 		return err
 	}
 	if err := filterCalls(); err != nil {
@@ -36,7 +35,7 @@ func (s Spec) setup() error {
 	return nil
 }
 
-// mounts changes what is seen of the file system. Copies of what is to be seen again are made before it is covered.
+// mounts sets up the command's view of the file system. It copies the mounts that stay visible before it covers them.
 func (s Spec) mounts() (err error) {
 	root := treeFD
 	if !s.Mapped {
@@ -44,9 +43,9 @@ func (s Spec) mounts() (err error) {
 			return err
 		}
 	}
-	names := -1
+	resolverFD := -1
 	if s.Network {
-		if names, err = copyTree(resolver); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if resolverFD, err = copyTree(resolver); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -57,9 +56,9 @@ func (s Spec) mounts() (err error) {
 	for _, step := range []func() error{
 		func() error { return mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") },
 		func() error { return restrict(unix.AT_FDCWD, "/", unprivileged|unix.MOUNT_ATTR_RDONLY) },
-		mountOwn,
+		mountPrivate,
 		func() error { return mountDev(devices) },
-		func() error { return s.attachNames(names) },
+		func() error { return attachResolver(resolverFD) },
 		func() error { return s.attachRoot(root) },
 		s.hide,
 		mountProc,
@@ -78,7 +77,7 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 	return nil
 }
 
-// restrict adds attributes to a mount and all below it. Without a path it is what the descriptor stands for.
+// restrict adds attributes to the mount at a path, and to all mounts below it. Without a path it is the mount of fd.
 func restrict(fd int, path string, attributes uint64) error {
 	attr := unix.MountAttr{Attr_set: attributes}
 	flags := uint(unix.AT_RECURSIVE)
@@ -91,7 +90,7 @@ func restrict(fd int, path string, attributes uint64) error {
 	return nil
 }
 
-// copyTree copies what is mounted at a path, and below it.
+// copyTree copies the mount at a path, and the mounts below it.
 func copyTree(path string) (fd int, err error) {
 	fd, err = unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
@@ -100,7 +99,7 @@ func copyTree(path string) (fd int, err error) {
 	return fd, nil
 }
 
-// attach mounts a copy.
+// attach mounts the copy fd at a path.
 func attach(fd int, path string) error {
 	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return fmt.Errorf("mount %s: %w", path, err)
@@ -110,7 +109,7 @@ func attach(fd int, path string) error {
 
 func (s Spec) attachRoot(fd int) error {
 	if err := os.MkdirAll(s.Root, 0o755); err != nil && !errors.Is(err, fs.ErrPermission) {
-		return err // it has come to lie under a mount, and there is no place for it
+		return err // a mount covers it, and the mount point cannot be created
 	}
 	if s.Mapped {
 		if err := reveal(s.Root); err != nil {
@@ -120,7 +119,7 @@ func (s Spec) attachRoot(fd int) error {
 	return attachDir(fd, s.Root, unprivileged)
 }
 
-// attachDir mounts the copy of a directory, which may have come to lie under a mount.
+// attachDir mounts the copy of a directory. It creates the mount point, which another mount may cover.
 func attachDir(fd int, path string, attributes uint64) error {
 	if err := restrict(fd, "", attributes); err != nil {
 		return err
@@ -131,16 +130,16 @@ func attachDir(fd int, path string, attributes uint64) error {
 	return attach(fd, path)
 }
 
-// attachNames shows again where names of hosts are looked up, if the machine has that.
-func (s Spec) attachNames(fd int) error {
+// attachResolver makes the resolver's directory visible again. It does nothing if fd is -1.
+func attachResolver(fd int) error {
 	if fd < 0 {
 		return nil
 	}
 	return attachDir(fd, resolver, unprivileged|unix.MOUNT_ATTR_RDONLY)
 }
 
-func mountOwn() error {
-	for _, dir := range own() {
+func mountPrivate() error {
+	for _, dir := range private() {
 		if err := mountTmp(dir); err != nil {
 			return err
 		}
@@ -168,8 +167,8 @@ func (s Spec) hide() error {
 	return nil
 }
 
-// mountProc shows the processes of the sandbox only. All of it is read-only, since a user may be allowed to write there
-// without any power, and what of it is the machine's differs from kernel to kernel.
+// mountProc mounts a /proc that shows only the processes of the sandbox. It is read-only, because a user may write to
+// some files there without any capability, and which of them belong to the whole machine depends on the kernel.
 func mountProc() error {
 	return mount("proc", "/proc", "proc", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 }

@@ -1,4 +1,4 @@
-// Package listing is what the tools have in common that list what they find: ls, find and grep.
+// Package listing contains what the listing tools ls, find and grep have in common.
 package listing
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/loopbus/loopbus/tools/workspace"
 )
 
-// Tool returns a tool that only reads, named and described like this. run is given the arguments of a call that was not
-// cancelled before it began.
+// Tool returns a read-only tool with the given name and description. run receives the arguments of a call that was
+// not cancelled before it started.
 func Tool[A any](name, description, parameters string,
 	run func(context.Context, A) (schemas.ToolResult, error)) tools.Tool {
 	def := schemas.ToolDefinition{
@@ -30,7 +30,7 @@ func Tool[A any](name, description, parameters string,
 	}))
 }
 
-// Limit is how many results a call asks for, at least one; nil asks for as many as usual.
+// Limit returns the requested number of results, at least one; nil selects the usual number.
 func Limit(asked *float64, usual int64) int64 {
 	if asked == nil {
 		return usual
@@ -38,7 +38,7 @@ func Limit(asked *float64, usual int64) int64 {
 	return int64(min(max(*asked, 1), 1<<53))
 }
 
-// Stat describes what an absolute path leads to. Its error is for models.
+// Stat describes the target of an absolute path. Its error is for models.
 func Stat(ctx context.Context, w *workspace.Workspace, path string) (fs.FileInfo, error) {
 	info, err := w.Stat(ctx, path)
 	switch {
@@ -61,10 +61,10 @@ func Directory(ctx context.Context, w *workspace.Workspace, path string) error {
 	return err
 }
 
-// BytesNotice says that a list was cut for its size.
+// BytesNotice returns the notice that a list was cut because of its size.
 func BytesNotice() string { return truncate.Size(truncate.MaxBytes) + " limit reached" }
 
-// Result is a list with the notices that belong to it. It has details only if there is something to notice.
+// Result returns a list with its notices. It has details only if there are notices.
 func Result(list string, notices []string, details any) (schemas.ToolResult, error) {
 	if len(notices) == 0 {
 		return schemas.TextResult(list), nil

@@ -1,5 +1,5 @@
-// Package nodeerr words file errors as Node.js does. Models have seen these texts a million times, and the recorded
-// behaviour of the tools contains them.
+// Package nodeerr formats file errors as Node.js does. Models know these texts well, and the recorded behaviour of
+// the tools contains them.
 package nodeerr
 
 import (
@@ -19,7 +19,7 @@ type Error struct {
 	description string
 }
 
-// Error words the failure as Node does.
+// Error formats the failure as Node does.
 func (e *Error) Error() string {
 	text := e.Code + ": " + e.description + ", " + e.Op
 	if e.Path != "" {
@@ -49,7 +49,7 @@ var known = []struct {
 	{syscall.EIO, "EIO", "i/o error"},
 }
 
-// NullByte is the error for a path with a null byte in it, which Node refuses before it asks the system.
+// NullByte returns the error for a path with a null byte, which Node refuses without asking the system.
 func NullByte(path string) error {
 	quote := "'"
 	if strings.Contains(path, "'") && !strings.Contains(path, `"`) {
@@ -60,8 +60,8 @@ func NullByte(path string) error {
 		shown + quote)
 }
 
-// New words err, which came out of the operation that Node calls op. An error that is not one of the file system's, or
-// has its words already, is returned as it is, and nil as nil.
+// New formats err, the error of the operation that Node calls op. It returns other errors, formatted ones and nil
+// unchanged.
 func New(err error, op, path string) error {
 	if errors.As(err, new(*Error)) {
 		return err

@@ -1,38 +1,39 @@
 // Package supervise runs commands that do not outlive this process, however it ends.
 //
-// A process cannot see to that for its children: killed with SIGKILL it does nothing any more, and they go on. So a
-// second process is their parent, the supervisor: this program once more, without its environment. It is started with
-// the first command and holds one end of a socket. When the socket closes, which the kernel sees to, it kills what is
-// left and ends. On Linux that is everything that descends from a command: the supervisor is what orphans are given to,
-// so that a session or process group of its own, a fork of a fork, or an ignored signal hides none. On other systems it
-// is the process groups of the commands that have not ended. What runs as another user it may not kill.
+// A process that is killed with SIGKILL cannot stop its children, and they keep running. The parent of commands is
+// therefore a second process, the supervisor: this program, executed again, without its environment. It is started with
+// the first command and holds one end of a socket. When this process ends, the kernel closes the other end; the
+// supervisor then kills the remaining processes and exits. On Linux these are all descendants of commands: orphans
+// become children of the supervisor, so that a process cannot escape with its own session or process group, with a
+// double fork, or by ignoring signals. On other systems they are the process groups of the commands that have not
+// ended. The supervisor cannot kill processes that run as another user.
 //
-// Each command has a socket of its own, whose other end goes to the supervisor together with its output:
+// Each command has its own socket, whose other end is sent to the supervisor together with the output file:
 //
-//	to the supervisor    request                    what to start; the end of the stream kills the process group
+//	to the supervisor    request                    what to start; end of file kills the process group
 //	from the supervisor  started, then ended        a process id or an error number; a wait status
 //
-// Nothing runs in this process for it between commands. A supervisor that is lost is replaced for the next command.
+// No goroutine runs in this process between commands. If the supervisor was killed, the next command starts another.
 package supervise
 
-// name is what the supervisor is called as a program.
+// name is the supervisor's argv[0].
 const name = "loopbus-supervisor"
 
-// request is what a command's socket begins with.
+// request is the first message on a command's socket.
 type request struct {
 	Path string   `json:"path"`
-	Args []string `json:"args"` // from the program's name on
+	Args []string `json:"args"` // the program's name first
 	Env  []string `json:"env"`
 	Dir  string   `json:"dir"`
 }
 
-// started answers a request: Errno is not 0 if there is no process.
+// started is the answer to a request. Errno is not 0 if the process could not be started.
 type started struct {
 	PID   int `json:"pid"`
 	Errno int `json:"errno"`
 }
 
-// ended says how the process ended, as wait does.
+// ended reports the wait status of the process.
 type ended struct {
 	Status uint32 `json:"status"`
 }

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// program is this one, also if its file has been replaced.
+// program returns a path of this program's executable that stays valid after its file was replaced.
 func program() (string, error) { return "/proc/self/exe", nil }
 
-// adoptOrphans makes this process the parent of its descendants whose own parent ends.
+// adoptOrphans makes this process the parent of descendants whose own parent ends.
 func adoptOrphans() error {
 	return os.NewSyscallError("prctl PR_SET_CHILD_SUBREAPER", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 }
 
-// killAll kills all that descend from this process, and reports whether any may be left. What they fork meanwhile is
-// found next time: the list is read while they come and go, and may miss one whose parent has just ended. But then it
-// is this process's child.
+// killAll kills the descendants of this process and reports whether any may be left. The next call finds processes that
+// they fork in the meantime. The list is read while processes start and end, so it may miss one whose parent has just
+// ended; such a process is then a child of this one, and hasChildren reports it.
 func (s *server) killAll() bool {
 	for _, pid := range descendants(os.Getpid()) {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended, or be another user's
@@ -28,15 +28,14 @@ func (s *server) killAll() bool {
 	return hasChildren()
 }
 
-// hasChildren reports whether this process has children, dead ones that were not waited for among them. As long as it
-// has descendants, it has.
+// hasChildren reports whether this process has children, including zombies. While it has descendants, it has children:
+// it adopts orphans.
 func hasChildren() bool {
 	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return !errors.Is(err, unix.ECHILD)
 }
 
-// descendants are the processes that descend from one, in no order. Those that have ended and were not waited for are
-// among them.
+// descendants returns the process ids of all descendants of root, including zombies, in no particular order.
 func descendants(root int) (found []int) {
 	children := map[int][]int{}
 	dir, err := os.Open("/proc")
@@ -44,7 +43,7 @@ func descendants(root int) (found []int) {
 		return nil
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(-1) // what there is
+	names, _ := dir.Readdirnames(-1) // after an error, the names read so far
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
 			parent := parentOf(name)
@@ -58,7 +57,8 @@ func descendants(root int) (found []int) {
 	return found
 }
 
-// parentOf reads the parent of a process, 0 if it has ended. Its name, in brackets, may have anything in it.
+// parentOf returns the parent of a process, 0 if the process has ended. The fields after the last bracket are parsed,
+// because the program's name, in brackets, may contain any character.
 func parentOf(pid string) int {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {

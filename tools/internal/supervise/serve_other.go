@@ -2,14 +2,11 @@
 
 package supervise
 
-import (
-	"os"
-	"syscall"
-)
+import "os"
 
 func program() (string, error) { return os.Executable() }
 
-// adoptOrphans does nothing: orphans are the first process's here.
+// adoptOrphans does nothing: on this system orphans always become children of process 1.
 func adoptOrphans() error { return nil }
 
 // killAll kills the groups of the commands that have not ended, and reports whether there were any.
@@ -17,7 +14,7 @@ func (s *server) killAll() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for pid := range s.commands {
-		_ = syscall.Kill(-pid, syscall.SIGKILL) // fails only if nobody is left
+		killGroup(pid)
 	}
 	return len(s.commands) > 0
 }

@@ -16,31 +16,33 @@ import (
 )
 
 const (
-	// endTime is how long the supervisor tries to kill what is left: a process may be in a call that nothing
-	// interrupts.
-	endTime = time.Minute
-	endWait = 5 * time.Millisecond
+	// killTimeout limits how long the supervisor tries to kill the remaining processes: one of them may be in an
+	// uninterruptible system call.
+	killTimeout = time.Minute
+	killEvery   = 5 * time.Millisecond
 )
 
-// controlFD is where the supervisor finds its end of the socket.
+// controlFD is the supervisor's end of the control socket: the first of ExtraFiles.
 const controlFD = 3
 
 // server is the supervisor.
 type server struct {
 	null  *os.File
-	spawn chan struct{} // holds one: there is a child to wait for
+	spawn chan struct{} // has a token when there is a child to wait for
 
 	mu       sync.Mutex
 	ending   bool
-	commands map[int]chan syscall.WaitStatus // by process id, those that have not ended; each channel holds one
+	commands map[int]chan syscall.WaitStatus // those that have not ended, by process id; each channel has room for one
 }
 
-// supervise serves commands until the process that it was started by has ended, and ends what is left.
+// supervise serves commands until its parent process has ended. Then it kills the remaining processes. It returns the
+// exit code.
 func supervise() int {
-	// Signals are for the process it was started by. They are caught and not ignored: commands would inherit that.
+	// These signals are meant for the parent process. They are caught and not ignored, because commands would inherit
+	// ignored signals.
 	signal.Notify(make(chan os.Signal, 1),
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
-	leaveDescriptors()
+	closeOnExec()
 	control, err := connOf(os.NewFile(controlFD, "control"))
 	if err == nil {
 		err = adoptOrphans()
@@ -61,15 +63,15 @@ func supervise() int {
 		}
 		go s.serve(conn, output)
 	}
-	s.end()
+	s.shutDown()
 	return 0
 }
 
-// leaveDescriptors sees to it that commands do not get what this process has inherited: its end of the socket, and what
-// the parent of the worker may have left open for that.
-func leaveDescriptors() {
+// closeOnExec keeps commands from inheriting the control socket, and descriptors that the worker has inherited from its
+// own parent.
+func closeOnExec() {
 	syscall.CloseOnExec(controlFD)
-	entries, _ := os.ReadDir("/dev/fd") // what there is
+	entries, _ := os.ReadDir("/dev/fd") // after an error, the entries read so far
 	for _, e := range entries {
 		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > controlFD {
 			syscall.CloseOnExec(fd)
@@ -77,7 +79,7 @@ func leaveDescriptors() {
 	}
 }
 
-// receive waits for the next command. It reports false when there will be none.
+// receive waits for the next command. ok is false if there will be no more.
 func receive(control *net.UnixConn) (conn *net.UnixConn, output *os.File, ok bool) {
 	for {
 		var one [1]byte
@@ -87,7 +89,7 @@ func receive(control *net.UnixConn) (conn *net.UnixConn, output *os.File, ok boo
 			return nil, nil, false
 		}
 		files := filesOf(rights[:size])
-		if len(files) != 2 { // out of file descriptors: the command's socket is closed, which says so
+		if len(files) != 2 { // out of file descriptors; closing the command's socket reports it to the client
 			for _, f := range files {
 				_ = f.Close()
 			}
@@ -100,7 +102,7 @@ func receive(control *net.UnixConn) (conn *net.UnixConn, output *os.File, ok boo
 	}
 }
 
-// filesOf are the files that came with a message.
+// filesOf returns the files that were sent with a message.
 func filesOf(rights []byte) (files []*os.File) {
 	messages, err := syscall.ParseSocketControlMessage(rights)
 	if err != nil {
@@ -119,7 +121,7 @@ func filesOf(rights []byte) (files []*os.File) {
 	return files
 }
 
-// serve starts a command, kills its group when the socket's other end says no more, and tells how it ended.
+// serve starts a command, kills its group at the end of the stream from the client, and reports the command's status.
 func (s *server) serve(conn *net.UnixConn, output *os.File) {
 	defer func() { _ = conn.Close() }()
 	in, out := json.NewDecoder(conn), json.NewEncoder(conn)
@@ -129,7 +131,7 @@ func (s *server) serve(conn *net.UnixConn, output *os.File) {
 		return
 	}
 	pid, status, err := s.start(r, output)
-	_ = output.Close() // the command has its own
+	_ = output.Close() // the command has a duplicate
 	if err != nil {
 		errno := syscall.EIO
 		errors.As(err, &errno)
@@ -138,14 +140,14 @@ func (s *server) serve(conn *net.UnixConn, output *os.File) {
 	}
 	_ = out.Encode(started{PID: pid})
 	go func() {
-		_ = in.Decode(&r) // ends with the stream
+		_ = in.Decode(&r) // returns at the end of the stream
 		s.kill(pid)
 	}()
 	_ = out.Encode(ended{Status: uint32(<-status)})
 }
 
 func (s *server) start(r request, output *os.File) (pid int, status <-chan syscall.WaitStatus, err error) {
-	s.mu.Lock() // it is not waited for before it is known
+	s.mu.Lock() // keeps reap from reporting the status before the command is in the map
 	defer s.mu.Unlock()
 	if s.ending {
 		return 0, nil, syscall.ECANCELED
@@ -166,16 +168,23 @@ func (s *server) start(r request, output *os.File) (pid int, status <-chan sysca
 	return pid, c, nil
 }
 
-// kill kills the group of a command that has not ended.
+// kill kills a command that has not ended, and its group.
 func (s *server) kill(pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.commands[pid] != nil {
-		_ = syscall.Kill(-pid, syscall.SIGKILL) // fails only if nobody is left
+		killGroup(pid)
 	}
 }
 
-// reap waits for all that ends: commands, and what they have left behind.
+// killGroup kills the group that a process was started in, and the process itself, which may have left the group.
+func killGroup(pid int) {
+	for _, target := range []int{-pid, pid} {
+		_ = syscall.Kill(target, syscall.SIGKILL) // fails only if no process is left
+	}
+}
+
+// reap waits for all children: commands and adopted orphans.
 func (s *server) reap() {
 	for {
 		var status syscall.WaitStatus
@@ -199,12 +208,12 @@ func (s *server) ended(pid int, status syscall.WaitStatus) {
 	}
 }
 
-// end kills what is left. No command is started any more.
-func (s *server) end() {
+// shutDown kills the remaining processes. No command starts after it was called.
+func (s *server) shutDown() {
 	s.mu.Lock()
 	s.ending = true
 	s.mu.Unlock()
-	for deadline := time.Now().Add(endTime); time.Now().Before(deadline) && s.killAll(); {
-		time.Sleep(endWait)
+	for deadline := time.Now().Add(killTimeout); time.Now().Before(deadline) && s.killAll(); {
+		time.Sleep(killEvery)
 	}
 }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// run runs a command to its end and returns what it has written.
+// run runs a command to completion and returns its output.
 func run(t *testing.T, cmd *exec.Cmd) (output string, status syscall.WaitStatus, err error) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -48,7 +48,7 @@ func run(t *testing.T, cmd *exec.Cmd) (output string, status syscall.WaitStatus,
 
 func sh(command string) *exec.Cmd { return exec.Command("/bin/sh", "-c", command) }
 
-func TestWhatACommandGets(t *testing.T) {
+func TestArgumentsEnvironmentAndDirectory(t *testing.T) {
 	dir := t.TempDir()
 	cmd := sh(`pwd; cat; echo "$A $0 $1"; echo error >&2; set | grep -c KEY; exit 7`)
 	cmd.Args = append(cmd.Args, "zero", strings.Repeat("x", 100_000))
@@ -77,7 +77,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// What cannot be started has the error of a child of this process.
+// The error of a command that cannot be started is the same as for a direct child process.
 func TestStartFails(t *testing.T) {
 	for name, cmd := range map[string]*exec.Cmd{
 		"no program":   exec.Command("/no/such/program"),
@@ -89,11 +89,11 @@ func TestStartFails(t *testing.T) {
 		}
 	}
 	if _, status, err := run(t, sh("exit 3")); err != nil || status.ExitStatus() != 3 {
-		t.Errorf("the next one: %v, %v", status, err)
+		t.Errorf("the next command: %v, %v", status, err)
 	}
 }
 
-// Kill kills the group, and may come when the command has ended.
+// Kill kills the process group. It may be called after the command has ended.
 func TestKill(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -115,14 +115,15 @@ func TestKill(t *testing.T) {
 	if err != nil || !status.Signaled() || status.Signal() != syscall.SIGKILL {
 		t.Errorf("status %v, error %v", status, err)
 	}
-	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 { // ends with the last of the group
+	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 { // returns when the last process of the group has ended
 		t.Errorf("%q, %v", rest, err)
 	}
 	p.Kill()
 }
 
-// A supervisor that is killed takes what is known of its commands along, says so, and is replaced.
-func TestASupervisorIsLost(t *testing.T) {
+// If the supervisor is killed, the process groups of its commands are killed, Wait returns an error, and the next
+// command starts another supervisor.
+func TestLostSupervisorIsReplaced(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -148,16 +149,16 @@ func TestASupervisorIsLost(t *testing.T) {
 	if _, err := p.Wait(); err == nil || !strings.Contains(err.Error(), "supervisor of commands was killed") {
 		t.Errorf("error %v", err)
 	}
-	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 { // ends with the last of the group
+	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 { // returns when the last process of the group has ended
 		t.Errorf("%q, %v", rest, err)
 	}
 	if _, status, err := run(t, sh("exit 4")); err != nil || status.ExitStatus() != 4 {
-		t.Errorf("the next one: %v, %v", status, err)
+		t.Errorf("the next command: %v, %v", status, err)
 	}
 }
 
-// Signals that a shell sends to the processes of a terminal are not for the supervisor.
-func TestASupervisorIgnoresSignals(t *testing.T) {
+// The supervisor survives the signals that a terminal sends to its processes.
+func TestSupervisorIgnoresSignals(t *testing.T) {
 	pid, _, err := run(t, sh("for s in INT TERM HUP QUIT; do kill -$s $PPID; done; echo $PPID; trap"))
 	if err != nil {
 		t.Fatal(err)

@@ -12,13 +12,14 @@ import (
 	"syscall"
 )
 
-// ready says that main has given the supervisor its turn, so that a process which is started as one becomes one.
+// ready reports whether main has called [Main]. Without that call a process that is started as the supervisor would
+// run as an ordinary program.
 var ready atomic.Bool
 
-// Available reports whether commands can be started: main has to have called [Main].
+// Available reports whether commands can be started: whether main has called [Main].
 func Available() bool { return ready.Load() }
 
-// Main is for the beginning of main. In a process that is started as the supervisor it does not return.
+// Main must be called at the beginning of main. In a process that is started as the supervisor it does not return.
 func Main() {
 	ready.Store(true)
 	if len(os.Args) == 1 && os.Args[0] == name {
@@ -26,18 +27,17 @@ func Main() {
 	}
 }
 
-// supervisor is this side of the process that commands have for a parent. There is one for all commands of this
-// process.
+// supervisor is the client's side of the supervisor. All commands of this process share one.
 type supervisor struct {
 	mu      sync.Mutex
 	cmd     *exec.Cmd
-	control *net.UnixConn // what its end means, this process must hold it as long as it lives
+	control *net.UnixConn // stays open as long as this process lives: the supervisor kills all commands when it closes
 }
 
 var shared supervisor
 
-// send gives the supervisor a command's socket and output, and returns the connection to it. A supervisor that is not
-// there, or no more, is started.
+// send sends a command's socket and output to the supervisor and returns the connection to it. It starts the supervisor
+// if none is running.
 func (s *supervisor) send(files ...*os.File) (by *net.UnixConn, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,8 @@ func (s *supervisor) send(files ...*os.File) (by *net.UnixConn, err error) {
 	return nil, fmt.Errorf("reach the supervisor of commands: %w", err)
 }
 
-// start starts this program as the supervisor. It gets no variables, where keys may be, and nothing to read.
+// start starts this program as the supervisor, with empty standard input and without the environment, which may contain
+// keys.
 func (s *supervisor) start() error {
 	program, err := program()
 	if err != nil {
@@ -69,7 +70,7 @@ func (s *supervisor) start() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = theirs.Close() }() // the supervisor has its own
+	defer func() { _ = theirs.Close() }() // the supervisor has a duplicate
 	control, err := connOf(ours)
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func (s *supervisor) start() error {
 	cmd := &exec.Cmd{
 		Path: program, Args: []string{name}, Env: environment(), Dir: "/",
 		Stderr: os.Stderr, ExtraFiles: []*os.File{theirs},
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // signals of a terminal are for this process
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, // a terminal's signals are meant for this process alone
 	}
 	if err := cmd.Start(); err != nil {
 		_ = control.Close()
@@ -87,9 +88,10 @@ func (s *supervisor) start() error {
 	return nil
 }
 
-// lost drops the supervisor that the connection is to, unless another has taken its place. The sockets of a process
-// that is killed close one after the other: a command's may be closed while the supervisor's still takes commands.
-func (s *supervisor) lost(by *net.UnixConn) {
+// replace drops the supervisor with this control connection, unless it was replaced already. It is needed because the
+// sockets of a killed process close one after the other: a command's socket may be closed while the control socket
+// still accepts commands.
+func (s *supervisor) replace(by *net.UnixConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.control != nil && s.control == by {
@@ -97,15 +99,15 @@ func (s *supervisor) lost(by *net.UnixConn) {
 	}
 }
 
-// drop forgets a supervisor that has ended.
+// drop closes the connection to a supervisor that has ended. mu is held.
 func (s *supervisor) drop() {
-	_ = s.control.Close() // nobody is at the other end
+	_ = s.control.Close() // the other end is closed
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // how it ended does not matter
+	_ = s.cmd.Wait() // its status does not matter
 	s.cmd, s.control = nil, nil
 }
 
-// environment is what the race detector and coverage of tests need, and nothing else.
+// environment returns the variables that the race detector and test coverage need, and no others.
 func environment() []string {
 	env := []string{}
 	for _, name := range []string{"GORACE", "GOCOVERDIR"} {

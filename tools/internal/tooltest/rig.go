@@ -1,4 +1,4 @@
-// Package tooltest is the surroundings of a tool under test: a workspace of its own, and calls as an agent makes them.
+// Package tooltest sets up a tool under test: with its own workspace, and with calls as an agent makes them.
 package tooltest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/loopbus/loopbus/tools/workspace"
 )
 
-// A Rig is a workspace in a directory that goes with the test.
+// A Rig is a workspace in a directory that is removed at the end of the test.
 type Rig struct {
 	Root      string // links resolved
 	Workspace *workspace.Workspace
@@ -21,7 +21,7 @@ type Rig struct {
 	t *testing.T
 }
 
-// New makes a rig with an empty root. Beside the root is a directory "outside", with a file "secret".
+// New creates a rig with an empty root. Beside the root it creates a directory "outside" with a file "secret".
 func New(t *testing.T) *Rig {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -40,10 +40,10 @@ func New(t *testing.T) *Rig {
 	return r
 }
 
-// Path is the name of a file below the root.
+// Path returns the absolute path of a file below the root.
 func (r *Rig) Path(name string) string { return filepath.Join(r.Root, name) }
 
-// Put writes a file, and makes its directory.
+// Put writes a file. It creates the directory if necessary.
 func (r *Rig) Put(name, content string) {
 	r.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(r.Path(name)), 0o755); err != nil {
@@ -54,7 +54,7 @@ func (r *Rig) Put(name, content string) {
 	}
 }
 
-// Link makes a symbolic link, and its directory.
+// Link creates a symbolic link. It creates the directory if necessary.
 func (r *Rig) Link(name, target string) {
 	r.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(r.Path(name)), 0o755); err != nil {
@@ -65,7 +65,7 @@ func (r *Rig) Link(name, target string) {
 	}
 }
 
-// Get reads a file.
+// Get returns the content of a file.
 func (r *Rig) Get(name string) string {
 	r.t.Helper()
 	data, err := os.ReadFile(r.Path(name))
@@ -75,8 +75,8 @@ func (r *Rig) Get(name string) string {
 	return string(data)
 }
 
-// Run calls a tool as an agent does: arguments are rewritten and validated first. They are given as JSON, or as a value
-// to make it of.
+// Run calls a tool as an agent does: it rewrites and validates the arguments first. args is JSON in a string, or a
+// value to encode as JSON.
 func (r *Rig) Run(tool tools.Tool, args any) (result schemas.ToolResult, isError bool) {
 	r.t.Helper()
 	raw, ok := args.(string)

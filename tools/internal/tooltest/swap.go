@@ -2,9 +2,9 @@ package tooltest
 
 import "os"
 
-// ComeAndGo puts a link to target in the place of a directory below the root and takes it away again, all the time,
-// until stop is called. In the end the directory is back.
-func (r *Rig) ComeAndGo(name, target string) (stop func()) {
+// SwapWithLink replaces a directory below the root by a link to target and restores it, over and over, until stop is
+// called. When stop returns the directory is back.
+func (r *Rig) SwapWithLink(name, target string) (stop func()) {
 	quit, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- swap(r.Path(name), target, quit) }()
 	return func() {
@@ -21,8 +21,8 @@ func swap(dir, target string, quit <-chan struct{}) error {
 		if err := os.Rename(dir, dir+".real"); err != nil {
 			return err
 		}
-		_ = os.Symlink(target, dir)              // unless somebody else was faster
-		for os.Rename(dir+".real", dir) != nil { // somebody may have been faster again
+		_ = os.Symlink(target, dir)              // fails if the tool has created dir in the meantime
+		for os.Rename(dir+".real", dir) != nil { // fails as long as the tool creates dir again
 			_ = os.RemoveAll(dir)
 		}
 		select {

@@ -2,27 +2,27 @@ package truncate
 
 import "bytes"
 
-// Head collects the start of a stream of UTF-8. Make one with [NewHead].
+// Head collects the start of a stream of UTF-8. Create one with [NewHead].
 type Head struct {
 	totals   Result
 	buf      []byte // the first MaxBytes+1 bytes
-	firstEnd int64  // length of the first line once it has ended, else -1
-	finalLF  bool   // the last byte so far
+	firstEnd int64  // length of the first line; -1 while it has not ended
+	finalLF  bool   // the last byte so far is LF
 }
 
-// NewHead returns a collector for so many lines and bytes.
+// NewHead returns a collector that shows at most maxLines lines and maxBytes bytes.
 func NewHead(maxLines, maxBytes int64) *Head {
 	return &Head{totals: Result{TotalLines: 1, MaxLines: maxLines, MaxBytes: maxBytes}, firstEnd: -1}
 }
 
-// Text cuts a text that is at hand.
+// Text cuts a complete text, as [Head] does.
 func Text(text string, maxLines, maxBytes int64) Result {
 	h := NewHead(maxLines, maxBytes)
 	h.Write([]byte(text))
 	return h.Result()
 }
 
-// Write takes the next part of the stream.
+// Write adds the next part of the stream. It does not keep p.
 func (h *Head) Write(p []byte) {
 	if room := h.totals.MaxBytes + 1 - int64(len(h.buf)); room > 0 {
 		h.buf = append(h.buf, p[:min(room, int64(len(p)))]...)
@@ -39,7 +39,7 @@ func (h *Head) Write(p []byte) {
 	}
 }
 
-// Result returns what may be shown of the stream so far: whole lines only.
+// Result returns the part of the stream so far that fits the limits: whole lines only.
 func (h *Head) Result() Result {
 	r := h.totals
 	if r.fits(h.finalLF) {
@@ -60,7 +60,7 @@ func (h *Head) Result() Result {
 		if i < 0 && r.TotalBytes > r.MaxBytes || int64(next+i) > r.MaxBytes {
 			return r.cut(ByBytes, h.buf[:end], lines)
 		}
-		if i < 0 { // the last line of a stream that was cut by neither: not reached while lines are over the limit
+		if i < 0 { // the last line, which has no LF; not reached if the stream has too many lines
 			i = len(h.buf) - next
 		}
 		end, next = next+i, next+i+1

@@ -5,20 +5,20 @@ import (
 	"unicode/utf8"
 )
 
-// Tail collects the end of a stream of UTF-8. Make one with [NewTail].
+// Tail collects the end of a stream of UTF-8. Create one with [NewTail].
 type Tail struct {
 	totals   Result
 	buf      []byte // at least the last MaxBytes+1 bytes
 	lastLine int64  // bytes after the last LF
-	prevLine int64  // bytes of the line before
+	prevLine int64  // bytes of the line before that
 }
 
-// NewTail returns a collector for so many lines and bytes.
+// NewTail returns a collector that shows at most maxLines lines and maxBytes bytes.
 func NewTail(maxLines, maxBytes int64) *Tail {
 	return &Tail{totals: Result{TotalLines: 1, MaxLines: maxLines, MaxBytes: maxBytes}}
 }
 
-// Write takes the next part of the stream.
+// Write adds the next part of the stream. It does not keep p.
 func (t *Tail) Write(p []byte) {
 	t.totals.TotalBytes += int64(len(p))
 	t.totals.TotalLines += int64(bytes.Count(p, []byte{'\n'}))
@@ -30,7 +30,7 @@ func (t *Tail) Write(p []byte) {
 	}
 }
 
-// measure keeps the lengths of the last two lines.
+// measure updates the lengths of the last two lines.
 func (t *Tail) measure(p []byte) {
 	last := bytes.LastIndexByte(p, '\n')
 	if last < 0 {
@@ -47,11 +47,12 @@ func (t *Tail) measure(p []byte) {
 
 func (t *Tail) finalLF() bool { return t.lastLine == 0 && t.totals.TotalLines > 1 }
 
-// Exceeded reports whether the stream so far has to be cut.
+// Exceeded reports whether the stream so far exceeds the limits.
 func (t *Tail) Exceeded() bool { return !t.totals.fits(t.finalLF()) }
 
-// Result returns what may be shown of the stream so far: whole lines, or the end of the last one if not even that fits.
-// The empty line after a final LF does not count there: a long line that ends in one is still shown in part.
+// Result returns the part of the stream so far that fits the limits: whole lines, or the end of the last line if even
+// that is too long. The empty line after a final LF is not the last line in this sense: the end of a long line that
+// ends in LF is shown, too.
 func (t *Tail) Result() Result {
 	r := t.totals
 	if r.fits(t.finalLF()) {
@@ -79,7 +80,7 @@ func (t *Tail) Result() Result {
 	return r.cut(ByLines, data[start:], lines)
 }
 
-// partial shows the end of the last line that is not empty; lines is 2 if an empty one follows it.
+// partial returns the end of the last line that is not empty. lines is 2 if an empty line follows it, otherwise 1.
 func (t *Tail) partial(r Result, data []byte, lines int64) Result {
 	data = data[int64(len(data))-r.MaxBytes:]
 	for len(data) > 0 && !utf8.RuneStart(data[0]) {

@@ -1,8 +1,9 @@
-// Package truncate cuts what tools show to the size a model can use: whole lines from the start or the end of a text,
-// up to a number of lines and of bytes, whichever comes first.
+// Package truncate cuts the output of tools to a size that a model can use: it keeps whole lines from the start or the
+// end of a text, up to a number of lines or a number of bytes, whichever is reached first.
 //
-// Lines are separated by LF alone. The empty text after a final LF has a number, as in an editor, and counts in totals,
-// but is no reason to cut. Both collectors take a stream and hold only what they may show, however long the stream is.
+// Lines are separated by LF alone. The empty text after a final LF is a line, as in an editor: it counts in the totals,
+// but a text is not cut because of it. Both collectors read a stream of any length and keep only the part that they may
+// show, and a little more.
 package truncate
 
 import "strconv"
@@ -11,7 +12,8 @@ import "strconv"
 const (
 	MaxLines = 2000
 	MaxBytes = 50 << 10
-	// NoLineLimit is what a tool without a line limit reports as one: the largest integer every JSON reader keeps.
+	// NoLineLimit is the MaxLines of a tool without a line limit: the largest integer that every JSON parser represents
+	// exactly.
 	NoLineLimit = 1<<53 - 1
 )
 
@@ -21,7 +23,7 @@ const (
 	ByBytes = "bytes"
 )
 
-// Result is a text after the cut and how it came about: the member "truncation" of a tool result's details.
+// Result is a text after the cut, and the reason of the cut. It is the member "truncation" of a tool result's details.
 type Result struct {
 	Content               string `json:"content"`
 	Truncated             bool   `json:"truncated"`
@@ -35,8 +37,8 @@ type Result struct {
 	MaxLines              int64  `json:"maxLines"`
 	MaxBytes              int64  `json:"maxBytes"`
 
-	// LineBytes is how long the line is that did not fit: the first one if FirstLineExceedsLimit, the one shown in part
-	// if LastLinePartial.
+	// LineBytes is the length of the line that did not fit: of the first line if FirstLineExceedsLimit, of the line
+	// whose end is shown if LastLinePartial.
 	LineBytes int64 `json:"-"`
 }
 
@@ -53,7 +55,7 @@ func (r Result) cut(by string, content []byte, lines int64) Result {
 	return r
 }
 
-// fits reports whether nothing needs to be cut. The empty text after a final LF is no line to be cut for.
+// fits reports whether the text is within the limits. The empty line after a final LF does not count.
 func (r Result) fits(finalLF bool) bool {
 	lines := r.TotalLines
 	if finalLF {
@@ -62,7 +64,7 @@ func (r Result) fits(finalLF bool) bool {
 	return lines <= r.MaxLines && r.TotalBytes <= r.MaxBytes
 }
 
-// Size writes a number of bytes for people: 12B, 50.0KB, 1.5MB. Halves are rounded up.
+// Size formats a number of bytes for people: 12B, 50.0KB, 1.5MB. Halves are rounded up.
 func Size(n int64) string {
 	switch {
 	case n < 1<<10:

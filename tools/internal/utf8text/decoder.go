@@ -5,13 +5,14 @@ import "unicode/utf8"
 
 const replacement = "\uFFFD"
 
-// A Decoder turns a stream of bytes into valid UTF-8. Each maximal part of an ill-formed sequence becomes one U+FFFD; a
-// byte order mark is kept. The zero value is ready. It is not safe for concurrent use.
+// A Decoder converts a stream of bytes to valid UTF-8. Each maximal part of an ill-formed sequence becomes one
+// U+FFFD; a byte order mark is kept. The zero value is ready for use. It is not safe for concurrent use.
 type Decoder struct {
-	pending []byte // the beginning of a character whose end has not come yet
+	pending []byte // the beginning of an incomplete character
 }
 
-// Append decodes src and appends the text to dst. A character that is cut at the end of src waits for the next call.
+// Append decodes src and appends the text to dst. A character cut off at the end of src is completed by the next
+// call.
 func (d *Decoder) Append(dst, src []byte) []byte {
 	if len(d.pending) > 0 {
 		src = append(d.pending, src...)
@@ -35,7 +36,7 @@ func (d *Decoder) Append(dst, src []byte) []byte {
 	return dst
 }
 
-// Flush ends the stream: a character that never ended becomes U+FFFD. The decoder can be used anew.
+// Flush ends the stream: an incomplete character becomes U+FFFD. The decoder can be reused.
 func (d *Decoder) Flush(dst []byte) []byte {
 	if len(d.pending) > 0 {
 		d.pending = nil
@@ -50,15 +51,15 @@ func Bytes(src []byte) []byte {
 	return d.Flush(d.Append(make([]byte, 0, len(src)), src))
 }
 
-// Subpart is how many bytes at the start of p become one U+FFFD, if p begins with no whole character and nothing
-// follows it.
+// Subpart returns how many bytes at the start of p become one U+FFFD, if p does not begin with a complete character
+// and nothing follows it.
 func Subpart(p []byte) int {
 	n, _ := illFormed(p)
 	return n
 }
 
 func validPrefix(p []byte) int {
-	if utf8.Valid(p) { // much faster than what follows, and the usual case
+	if utf8.Valid(p) { // the usual case, and much faster than the loop below
 		return len(p)
 	}
 	i := 0
@@ -76,8 +77,8 @@ func validPrefix(p []byte) int {
 	return i
 }
 
-// illFormed returns the length of the maximal subpart at the start of p, which does not begin with a whole character,
-// and whether more bytes could still complete it.
+// illFormed returns the length of the maximal subpart at the start of p, which must not begin with a complete
+// character, and whether more bytes could still complete the character.
 func illFormed(p []byte) (n int, more bool) {
 	need, low, high := 0, byte(0x80), byte(0xBF)
 	switch b := p[0]; {

@@ -29,7 +29,7 @@ func TestBytesReplacesMaximalSubparts(t *testing.T) {
 	}
 }
 
-// However the bytes are cut into pieces, the text is the same and valid; what is valid stays as it is.
+// The text is valid and does not depend on how the bytes are cut into pieces. Valid bytes are not changed.
 func FuzzDecoder(f *testing.F) {
 	f.Add([]byte("aé\xe2\x82\xf0\x9f\x98\x80\xed\xa0\x80\xc3"), 2)
 	f.Fuzz(func(t *testing.T, in []byte, size int) {

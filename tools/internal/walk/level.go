@@ -9,10 +9,11 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/ignore"
 )
 
-// maxIgnoreFile is how many bytes of an ignore file are read.
-const maxIgnoreFile = 1 << 20
+// maxIgnoreFiles limits the bytes of the ignore files that apply to one directory: of those in it and in its parents.
+// Their rules are in memory at the same time, and take about fifty times as much.
+const maxIgnoreFiles = 1 << 20
 
-// The kinds of ignore files, the one that decides first.
+// The kinds of ignore files, in the order in which they decide.
 const (
 	dotIgnore = iota
 	dotGitignore
@@ -20,26 +21,30 @@ const (
 	kinds
 )
 
-// A level is what the ignore files of a directory say, and those of the directories above.
+// A level has the rules of the ignore files of a directory, and a link to the level of its parent directories.
 type level struct {
 	dir   string // in the file system
 	rules [kinds]ignore.Rules
-	top   bool // of a repository
+	top   bool // dir is the top directory of a repository
+	read  int  // bytes of the ignore files of this level and of those above
 	up    *level
 }
 
-// level reads the ignore files of a directory. A level that says nothing new is left out.
+// level reads the ignore files of a directory. It returns up if the directory has none.
 func (w walker) level(dir string, up *level, has func(name string) bool) *level {
 	l := &level{dir: dir, up: up}
+	if up != nil {
+		l.read = up.read
+	}
 	if has(".ignore") {
-		l.rules[dotIgnore] = w.rules(path.Join(dir, ".ignore"))
+		w.rules(l, dotIgnore, ".ignore")
 	}
 	if has(".gitignore") {
-		l.rules[dotGitignore] = w.rules(path.Join(dir, ".gitignore"))
+		w.rules(l, dotGitignore, ".gitignore")
 	}
 	if has(".git") {
 		l.top = true
-		l.rules[gitExclude] = w.rules(path.Join(dir, ".git/info/exclude"))
+		w.rules(l, gitExclude, ".git/info/exclude")
 	}
 	if l.rules[dotIgnore] == nil && l.rules[dotGitignore] == nil && !l.top {
 		return up
@@ -47,25 +52,28 @@ func (w walker) level(dir string, up *level, has func(name string) bool) *level 
 	return l
 }
 
-// rules reads an ignore file. One that cannot be read says nothing.
-func (w walker) rules(name string) ignore.Rules {
-	// Opening a pipe waits for a writer, perhaps for ever.
+// rules reads an ignore file of a level. It skips a file that cannot be read, or that would exceed maxIgnoreFiles.
+func (w walker) rules(l *level, kind int, name string) {
+	name = path.Join(l.dir, name)
+	// Opening a named pipe would wait for a writer, perhaps forever.
 	if info, err := fs.Stat(w.FS, name); err != nil || !info.Mode().IsRegular() {
-		return nil
+		return
 	}
 	file, err := w.FS.Open(name)
 	if err != nil {
-		return nil
+		return
 	}
 	defer func() { _ = file.Close() }() // nothing was written
-	text, err := io.ReadAll(io.LimitReader(file, maxIgnoreFile))
-	if err != nil {
-		return nil
+	room := maxIgnoreFiles - l.read
+	text, err := io.ReadAll(io.LimitReader(file, int64(room)+1))
+	if err != nil || len(text) > room {
+		return
 	}
-	return ignore.Parse(string(text))
+	l.read += len(text)
+	l.rules[kind] = ignore.Parse(string(text))
 }
 
-// above reads the levels above a directory.
+// above reads the levels of the parents of a directory.
 func (w walker) above(dir string) *level {
 	if dir == "." {
 		return nil
@@ -77,23 +85,23 @@ func (w walker) above(dir string) *level {
 	})
 }
 
-// verdict is what the levels say of a path of the file system.
+// verdict returns the verdict of this level and those above on a path of the file system.
 func (l *level) verdict(name string, isDir bool) ignore.Verdict {
-	var said [kinds]ignore.Verdict
-	inside := true // of the repository, if there is one
+	var verdicts [kinds]ignore.Verdict
+	inside := true // l is in the repository of name, or name is in none
 	for ; l != nil; l = l.up {
 		rel := name
 		if l.dir != "." {
 			rel = strings.TrimPrefix(name, l.dir+"/")
 		}
-		for kind := range said {
-			if said[kind] == ignore.Silent && (inside || kind == dotIgnore) {
-				said[kind] = l.rules[kind].Match(rel, isDir)
+		for kind := range verdicts {
+			if verdicts[kind] == ignore.Silent && (inside || kind == dotIgnore) {
+				verdicts[kind] = l.rules[kind].Match(rel, isDir)
 			}
 		}
 		inside = inside && !l.top
 	}
-	for _, v := range said {
+	for _, v := range verdicts {
 		if v != ignore.Silent {
 			return v
 		}

@@ -1,9 +1,9 @@
-// Package walk goes through the files below a directory, without those that ignore files name.
+// Package walk visits the files below a directory, except those that ignore files exclude.
 //
-// Ignore files are .ignore, .gitignore and .git/info/exclude; of several that speak of a path, the first of these kinds
-// decides, and within a kind the one nearest to the path. Those of the directories above count too, as far as the file
-// system reaches, but of the git ones none above a directory that has a .git. Whether there is a repository at all does
-// not matter. Hidden files are files like others. Symbolic links are shown and not followed.
+// Ignore files are .ignore, .gitignore and .git/info/exclude. If several match a path, the first of these kinds
+// decides, and within a kind the file nearest to the path. Ignore files of parent directories count too, as far as
+// the file system is accessible, except git ones above a directory that contains .git. Whether there is a repository
+// does not matter. Hidden files are treated like others. Symbolic links are visited but not followed.
 package walk
 
 import (
@@ -15,20 +15,20 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/ignore"
 )
 
-// Options says how to walk.
+// Options configures [Run].
 type Options struct {
 	// FS are the files, Start is the directory in it.
 	FS    fs.FS
 	Start string
-	// Override, if not nil, is asked before the ignore files; its path is relative to Start.
+	// Override, if not nil, decides before the ignore files. Its path is relative to Start.
 	Override func(path string, isDir bool) ignore.Verdict
 	// Visit is called for each file and directory below Start, in the order of names, a directory before what is in
 	// it. The path is relative to Start. [fs.SkipAll] ends the walk without an error.
 	Visit func(path string, entry fs.DirEntry) error
 }
 
-// Run walks. It returns what Visit returns, the error of a start that cannot be read, or the context's cause.
-// Directories below that cannot be read are left out.
+// Run walks the files below Start. It returns the error of Visit, the error of reading Start, or the context's cause.
+// It skips directories below Start that cannot be read.
 func Run(ctx context.Context, o Options) error {
 	entries, err := fs.ReadDir(o.FS, o.Start)
 	if err != nil {
@@ -44,7 +44,7 @@ func Run(ctx context.Context, o Options) error {
 
 type walker struct{ Options }
 
-// directory visits entries of the directory rel, which is relative to the start. up are the rules of those above.
+// directory visits the entries of the directory rel, which is relative to Start. up are the rules of its parents.
 func (w walker) directory(ctx context.Context, rel string, entries []fs.DirEntry, up *level) error {
 	dir := path.Join(w.Start, rel)
 	here := w.level(dir, up, func(name string) bool { return has(entries, name) })

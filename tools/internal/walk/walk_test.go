@@ -15,7 +15,7 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/walk"
 )
 
-// tree makes a file system of "name" or "name: content" each.
+// tree returns a file system with the files, each "name" or "name: content".
 func tree(files ...string) fstest.MapFS {
 	m := fstest.MapFS{}
 	for _, f := range files {
@@ -123,5 +123,16 @@ func TestEnds(t *testing.T) {
 	}
 	if err := walk.Run(t.Context(), walk.Options{FS: files, Start: "none"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a start that is not there: %v", err)
+	}
+}
+
+// The rules of all directories above are in memory together: what would be too much with them says nothing.
+func TestIgnoreFilesAreBoundedTogether(t *testing.T) {
+	comment := "\n#" + strings.Repeat("x", 600<<10)
+	files := tree(".gitignore: a"+comment, "a", "b", "d/.gitignore: b"+comment, "d/a", "d/b", "d/e/.gitignore: c", "d/e/c",
+		"f/.gitignore: b"+comment, "f/b")
+	want := []string{".gitignore", "b", "d/", "d/.gitignore", "d/b", "d/e/", "d/e/.gitignore", "f/", "f/.gitignore", "f/b"}
+	if diff := cmp.Diff(want, walked(t, walk.Options{FS: files, Start: "."})); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A Difference is where two conversations part: behind Common messages that are the same. What says what differs in
-// the next one; it is "" where they are the same to their ends.
+// A Difference is where two conversations diverge: after Common equal messages. What describes how the next message
+// differs; it is "" if the conversations are equal.
 type Difference struct {
 	Common int
 	What   string
 }
 
-// Same reports whether the conversations are the same.
+// Same reports whether the conversations are equal.
 func (d Difference) Same() bool { return d.What == "" }
 
-// Compare finds where two conversations part. Compactions do not count: they change what a model is shown, and not what
-// was said. Nor do the ids of sub-agents' sessions, which are others each time. Where one session was branched from the
-// other behind a compaction, the other's items are those that were copied, with what came later; so a caller shows the
-// items of the conversations after the call.
+// Compare finds where two conversations diverge. It ignores compactions, which change what a model receives but not
+// what was said, and the ids of sub-agents' sessions, which differ each time. If one session was branched from the
+// other after a compaction, Compare changes the items of the other to those that were copied and the later ones; so a
+// caller must read the items after the call.
 func Compare(a, b *Conversation) Difference {
 	asCopied(a, b)
 	asCopied(b, a)
@@ -45,8 +45,8 @@ func Compare(a, b *Conversation) Difference {
 	return Difference{Common: common}
 }
 
-// asCopied gives a session the beginning that its branch has, where that is a compaction's summary: the summary, and
-// what the compaction has kept.
+// asCopied gives a session the same start as its branch if the branch starts with the summary of a compaction: the
+// summary and the entries that the compaction has kept.
 func asCopied(of, branch *Conversation) {
 	if branch.Parent == nil || branch.Parent.Session != of.Session {
 		return
@@ -73,7 +73,7 @@ func asCopied(of, branch *Conversation) {
 	of.Items = items
 }
 
-// differs says what two messages differ in, or "".
+// differs describes how two messages differ; "" if they are equal.
 func differs(x, y said) string {
 	switch {
 	case x.Role != y.Role:
@@ -94,7 +94,7 @@ func differs(x, y said) string {
 	return ""
 }
 
-// said is what counts of a message.
+// said is the part of a message that is compared.
 type said struct {
 	Role, Tool, Text, Failure, Other string
 	Calls, Images                    []string
@@ -134,7 +134,7 @@ func (s *said) contents(list schemas.Contents) {
 	}
 }
 
-// ofCustom are the members of a message of another role that say something.
+// ofCustom are the compared members of a message of another role.
 func ofCustom(raw json.RawMessage) string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {
@@ -151,7 +151,7 @@ func ofCustom(raw json.RawMessage) string {
 	return string(list)
 }
 
-// canonical is JSON with sorted members; what is none is left as it is.
+// canonical returns JSON with sorted members; invalid JSON is returned unchanged.
 func canonical(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")

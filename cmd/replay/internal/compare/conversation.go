@@ -8,11 +8,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A Conversation is what was said in a session, and what it took.
+// A Conversation contains the messages of a session and its totals.
 type Conversation struct {
 	Session string
 	Events  uint64
-	// Parent is what it was branched from.
+	// Parent is the session that it was branched from.
 	Parent *schemas.SessionParent
 	Items  []Item
 	Totals Totals
@@ -20,8 +20,9 @@ type Conversation struct {
 	children []string // sessions of its sub-agents
 }
 
-// An Item is a message of a conversation. Seq is the sequence of the event that has made it, Start that of the one that
-// has announced it, or Seq again. Announced is that one, if any. Taken is what the session has taken as far as this.
+// An Item is a message of a conversation. Seq is the sequence of the event that has added it, Start that of the event
+// that has announced it, or Seq if there is none. Announced is the announcing event, if any. Taken are the totals of
+// the session up to this item.
 type Item struct {
 	ID        string
 	Seq       uint64
@@ -34,9 +35,9 @@ type Item struct {
 	kept       string // the first entry that a compaction keeps
 }
 
-// Totals are what a session has taken: turns that have a reply, calls of tools, how many of them failed, tokens and
-// money. Ended is why the newest run has ended, "" while one is under way or if there was none; Models are those that
-// have answered, in order of their first replies.
+// Totals are the totals of a session: turns that have a reply, tool calls, failed tool calls, tokens and cost. Ended is
+// why the latest run has ended, "" during a run or if there was none. Models are the models that have replied, in the
+// order of their first replies.
 type Totals struct {
 	Models      []string                  `json:"models"`
 	Turns       int                       `json:"turns"`
@@ -47,7 +48,7 @@ type Totals struct {
 	Error       string                    `json:"error,omitempty"`
 }
 
-// Read reads a session's log. It keeps the messages of the whole log until it has the way to the leaf.
+// Read reads a session's log. It keeps the messages of the whole log in memory until it knows the path to the leaf.
 func Read(session string, events iter.Seq2[schemas.Event, error]) (*Conversation, error) {
 	r := &reader{c: Conversation{Session: session}, items: map[string]*entry{}, started: map[string]Item{}}
 	for e, err := range events {
@@ -59,7 +60,7 @@ func Read(session string, events iter.Seq2[schemas.Event, error]) (*Conversation
 		}
 	}
 	for one := r.items[r.tree.Leaf]; one != nil; one = r.items[one.parent] {
-		delete(r.items, one.ID) // a log that no runner wrote may have an id twice, and lead round in a circle
+		delete(r.items, one.ID) // a log that no runner wrote may repeat an id and contain a cycle
 		if one.Message != nil {
 			r.c.Items = append(r.c.Items, one.Item)
 		}
@@ -78,7 +79,7 @@ type reader struct {
 	state   loop.State
 	tree    loop.Tree
 	items   map[string]*entry // of the tree, by id
-	started map[string]Item   // messages that are announced
+	started map[string]Item   // announced messages
 }
 
 func (r *reader) add(e schemas.Event) error {
@@ -110,7 +111,7 @@ func (r *reader) add(e schemas.Event) error {
 	return nil
 }
 
-// count adds what an event has taken to the totals.
+// count adds an event to the totals.
 func (r *reader) count(e schemas.Event) {
 	t := &r.c.Totals
 	t.Usage = r.state.Usage
@@ -131,8 +132,7 @@ func (r *reader) count(e schemas.Event) {
 	}
 }
 
-// Since is what a conversation has taken from one of its items on, by its place; at its end it is nothing, and at 0
-// all.
+// Since returns the totals of a conversation from the item with an index on: at index 0 all of them, at the end none.
 func (c *Conversation) Since(item int) Totals {
 	t := c.Totals
 	if item == 0 {
@@ -156,7 +156,7 @@ func (c *Conversation) modelsSince(item int) (models []string) {
 	return models
 }
 
-// with adds the model of a reply, as the reply says it, or what has announced it.
+// with adds the model of a reply, from the reply itself or from the event that has announced it.
 func with(models []string, m *schemas.AssistantMessage, start *schemas.MessageStart) []string {
 	ref := schemas.ModelRef{Provider: m.Provider, ID: m.Model}
 	if ref.ID == "" && start != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A family names the sub-agents of a conversation in the order in which it mentions them, in place of the ids of their
-// sessions. Its zero value knows none.
+// A family replaces the session ids of a conversation's sub-agents by names, in the order in which the conversation
+// mentions them. The zero value has no sub-agents.
 type family struct {
 	ids   *regexp.Regexp
 	names map[string]string
 }
 
-// families are those of two conversations. Either may mention the sub-agents of the other, of which it is a copy.
+// families are the families of two conversations. One may be a copy of the other and mention its sub-agents.
 func families(a, b *Conversation) (ofA, ofB *family) {
 	all := slices.Concat(a.children, b.children)
 	if len(all) == 0 {
@@ -41,7 +41,7 @@ func (f *family) named(text string) string {
 	})
 }
 
-// saidIn is what counts of a message of the conversation. Messages are to come in order.
+// saidIn returns the part of a message that is compared. It must be called for the messages in order.
 func (f *family) saidIn(m schemas.Message) said {
 	s := saidIn(m)
 	s.Text, s.Other = f.named(s.Text), f.named(s.Other)

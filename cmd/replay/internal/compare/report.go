@@ -2,7 +2,7 @@ package compare
 
 import "github.com/loopbus/loopbus/schemas"
 
-// A Report is a comparison for other programs.
+// A Report is the result of a comparison as JSON.
 type Report struct {
 	Same   bool   `json:"same"`
 	Common int    `json:"common"`
@@ -11,8 +11,8 @@ type Report struct {
 	B      Side   `json:"b"`
 }
 
-// A Side is one of the sessions, and what it has taken since they part, or in all where they do not. ID and Seq are of
-// its first message that the other does not have, empty where there is none.
+// A Side is one of the sessions with its totals since they diverge, or all of them if the sessions are equal. ID and
+// Seq are those of its first message that the other session does not have, empty if there is none.
 type Side struct {
 	Session  string                 `json:"session"`
 	Parent   *schemas.SessionParent `json:"parent,omitempty"`
@@ -22,7 +22,7 @@ type Side struct {
 	Totals
 }
 
-// ReportOf reports a difference of two conversations.
+// ReportOf returns the report of a difference between two conversations.
 func ReportOf(both [2]*Conversation, d Difference) Report {
 	r := Report{Same: d.Same(), Common: d.Common, What: d.What}
 	since := d.Common
@@ -32,7 +32,7 @@ func ReportOf(both [2]*Conversation, d Difference) Report {
 	for i, side := range []*Side{&r.A, &r.B} {
 		c := both[i]
 		*side = Side{Session: c.Session, Parent: c.Parent, Messages: len(c.Items), Totals: c.Since(since)}
-		side.Models = append([]string{}, side.Models...) // a list also where there are none
+		side.Models = append([]string{}, side.Models...) // not nil, so that JSON has a list
 		if !d.Same() && d.Common < len(c.Items) {
 			side.ID, side.Seq = c.Items[d.Common].ID, c.Items[d.Common].Start
 		}

@@ -1,5 +1,5 @@
-// Package family puts sessions into trees: a session is a child of the one that it was branched from, or whose call has
-// begun it as a sub-agent. What it knows of a session is the fold that lists are made of.
+// Package family arranges sessions in trees: a session is a child of the session that it was branched from, or whose
+// call has started it as a sub-agent. It reads each session with the fold that the lists of sessions use.
 package family
 
 import (
@@ -11,15 +11,15 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A Node is a session, with those that come from it in the order in which they parted.
+// A Node is a session with its children, in the order in which they were branched or started.
 type Node struct {
 	schemas.SessionSummary
 	Name     string  `json:"name,omitempty"`
-	Problem  string  `json:"problem,omitempty"` // its log is damaged behind the event Seq
+	Problem  string  `json:"problem,omitempty"` // its log is damaged after the event Seq
 	Children []*Node `json:"children,omitempty"`
 }
 
-// Parent reads the beginning of a session's log, as far as a parent can be named there.
+// Parent reads the start of a session's log, as far as it may name a parent.
 func Parent(events iter.Seq2[schemas.Event, error]) (*schemas.SessionParent, error) {
 	var e index.Entry
 	for ev, err := range events {
@@ -34,7 +34,7 @@ func Parent(events iter.Seq2[schemas.Event, error]) (*schemas.SessionParent, err
 	return e.Summary.Parent, nil
 }
 
-// Read reads a session's log. The error is that of the log, and the node what comes before it.
+// Read reads a session's log. If the log has an error, Read returns it with the node of the events before it.
 func Read(session string, events iter.Seq2[schemas.Event, error]) (*Node, error) {
 	e := index.Entry{Summary: schemas.SessionSummary{Session: session}}
 	n := new(Node)
@@ -52,8 +52,8 @@ func Read(session string, events iter.Seq2[schemas.Event, error]) (*Node, error)
 	return n, nil
 }
 
-// Trees puts sessions below their parents and returns the roots, the most recently active first. A session whose parent
-// is not among them is a root. The nodes are changed.
+// Trees puts sessions below their parents and returns the roots, most recently active first. A session whose parent is
+// not in nodes is a root. Trees changes the nodes.
 func Trees(nodes []*Node) []*Node {
 	byID := make(map[string]*Node, len(nodes))
 	for _, n := range nodes {
@@ -79,8 +79,8 @@ func Trees(nodes []*Node) []*Node {
 	return roots
 }
 
-// parent is the node's, nil for a root. Of sessions that come from each other in a circle, which no runner writes, the
-// one with the least id is a root: nothing is lost, and nothing goes round for ever.
+// parent returns the node's parent, nil for a root. In a cycle of sessions, which no runner writes, the one with the
+// smallest id is the root, so that every session is in a tree and no loop is endless.
 func (n *Node) parent(byID map[string]*Node) *Node {
 	if n.Parent == nil {
 		return nil
@@ -97,7 +97,7 @@ func (n *Node) parent(byID map[string]*Node) *Node {
 	return parent
 }
 
-// Of names a session, those that it comes from and those that come from it, given the parents of all.
+// Of returns the ids of a session, its ancestors and its descendants, given the parents of all sessions.
 func Of(session string, parents map[string]*schemas.SessionParent) map[string]bool {
 	children := map[string][]string{}
 	for child, p := range parents {

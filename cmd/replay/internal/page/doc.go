@@ -1,6 +1,6 @@
 // Package page writes a session for people: as one HTML page, or as Markdown.
 //
-// Nothing that models, tools or people wrote is taken for markup. The page has no script, and its content security
-// policy forbids all; it loads nothing from anywhere. In Markdown such text stands in fences that are longer than any
-// in it.
+// Text of models, tools and people is never interpreted as markup. The page contains no script, its content security
+// policy forbids all scripts, and it loads nothing. In Markdown such text is in fences that are longer than any fence
+// in the text.
 package page

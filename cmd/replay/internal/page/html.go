@@ -13,5 +13,5 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// HTML writes the session as one page that needs nothing else.
+// HTML writes the session as one self-contained page.
 func HTML(w io.Writer, s *sessionfile.Session) error { return pageTemplate.Execute(w, viewOf(s)) }

@@ -7,19 +7,21 @@ import (
 	"fmt"
 	"html/template"
 	"regexp"
+	"slices"
 
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/sessionfile"
 )
 
-// A view is what is shown of a session: the way to its leaf, and what is on other branches.
+// A view is the shown part of a session: the path to its leaf, and the entries of other branches.
 type view struct {
 	Title, ID, CWD, Started, Parent string
 	Way                             []item
 	Branches                        []branch
 }
 
-// A branch is what a leaf has that was not shown before. From is the entry that it begins below, "" for none.
+// A branch contains the entries on the path to a leaf that were not shown before. From is the entry that it begins
+// below, "" for none.
 type branch struct {
 	From string
 	Way  []item
@@ -46,16 +48,22 @@ func viewOf(s *sessionfile.Session) view {
 		v.Title = "Session " + h.ID
 	}
 	shown := map[string]bool{}
-	take := func(path []*sessionfile.Entry) (way []item) {
-		for _, e := range path {
-			if !shown[e.ID] {
-				shown[e.ID] = true
-				way = append(way, itemOf(s, e))
+	// show returns the entries on the path to an entry that were not shown before, and the last one that was. An entry
+	// is shown together with its ancestors, so the path stops at the first shown entry: each entry is visited once,
+	// however many branches a long path has.
+	show := func(e *sessionfile.Entry) (from string, way []item) {
+		for ; e != nil; e = s.Parent(e) {
+			if shown[e.ID] {
+				from = e.ID
+				break
 			}
+			shown[e.ID] = true
+			way = append(way, itemOf(s, e))
 		}
-		return way
+		slices.Reverse(way)
+		return from, way
 	}
-	v.Way = take(s.Path(s.Leaf()))
+	_, v.Way = show(s.Entry(s.Leaf()))
 	inner := map[string]bool{}
 	for _, e := range s.Entries() {
 		if p := s.Parent(e); p != nil {
@@ -66,15 +74,8 @@ func viewOf(s *sessionfile.Session) view {
 		if inner[e.ID] || shown[e.ID] {
 			continue
 		}
-		path := s.Path(e.ID)
-		b := branch{}
-		for _, e := range path {
-			if shown[e.ID] {
-				b.From = e.ID
-			}
-		}
-		b.Way = take(path)
-		v.Branches = append(v.Branches, b)
+		from, way := show(e)
+		v.Branches = append(v.Branches, branch{from, way})
 	}
 	return v
 }
@@ -105,7 +106,7 @@ func (it *item) text(title, text string) {
 	it.Blocks = append(it.Blocks, block{Title: title, Text: text})
 }
 
-// message shows a message of any role. What cannot be read is shown as it stands.
+// message shows a message of any role. A message that cannot be decoded is shown as its JSON.
 func (it *item) message(raw json.RawMessage) {
 	m, err := schemas.DecodeMessage(raw)
 	if err != nil {
@@ -172,7 +173,7 @@ func (it *item) contents(contents schemas.Contents) {
 	}
 }
 
-// pictures are the kinds that browsers show without anything being run.
+// pictures are the image types that browsers show without running code.
 var pictures = regexp.MustCompile(`^image/(png|jpeg|gif|webp)$`)
 
 func picture(c schemas.Image) block {
@@ -182,7 +183,7 @@ func picture(c schemas.Image) block {
 	}
 	url := "data:" + c.MimeType + ";base64," + base64.StdEncoding.EncodeToString(data)
 	title := fmt.Sprintf("picture, %s, %d bytes", c.MimeType, len(data))
-	return block{Title: title, Image: template.URL(url)} // of a kind and an alphabet that were checked
+	return block{Title: title, Image: template.URL(url)} // safe: the type and the characters were checked
 }
 
 func indented(raw json.RawMessage) string {

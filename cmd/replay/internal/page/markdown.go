@@ -47,7 +47,7 @@ func items(b *bufio.Writer, way []item) {
 	}
 }
 
-// fenceFor is a fence that no line of the text ends.
+// fenceFor returns a fence that no line of the text closes.
 func fenceFor(text string) string {
 	longest, run := 0, 0
 	for _, r := range text {
@@ -61,7 +61,7 @@ func fenceFor(text string) string {
 	return strings.Repeat("`", max(3, longest+1))
 }
 
-// plain is a text on one line in which nothing is markup.
+// plain returns a text on one line with all markup escaped.
 func plain(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -2,7 +2,9 @@ package page_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -136,5 +138,38 @@ func TestATranscriptIsSafe(t *testing.T) {
 	}
 	if fence != "" {
 		t.Errorf("the fence %s is not closed", fence)
+	}
+}
+
+// Many branches on a long way cost what they are, and not the way once for each: the file may be somebody else's.
+func TestBranchesAreWalkedOnce(t *testing.T) {
+	cost := func(n int) uint64 {
+		lines := []string{`{"type":"session","version":3,"id":"s"}`}
+		for i := range n {
+			lines = append(lines, fmt.Sprintf(`{"type":"custom","id":"a%d","parentId":"a%d"}`, i, i-1))
+		}
+		for i := range n {
+			lines = append(lines, fmt.Sprintf(`{"type":"custom","id":"b%d","parentId":"a%d"}`, i, n-1))
+		}
+		entries, problems := sessionfile.Parse([]byte(strings.Join(lines, "\n")))
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		s := sessionfile.FromEntries(entries)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		var b strings.Builder
+		if err := page.Markdown(&b, s); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		if got := strings.Count(b.String(), fmt.Sprintf("\nbelow a%d\n", n-1)); got != n-1 {
+			t.Fatalf("%d branches, want %d", got, n-1)
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	cost(10)
+	if small, large := cost(500), cost(2000); large > 8*small {
+		t.Errorf("%d bytes for 500 branches, %d for 2000", small, large)
 	}
 }

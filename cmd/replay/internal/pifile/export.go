@@ -10,8 +10,8 @@ import (
 	"github.com/loopbus/loopbus/sessionfile"
 )
 
-// Export makes a session file of a log. CWD is the directory that pi will take the session's work to be about; an
-// imported session keeps its own.
+// Export converts a log to a session file. cwd is the working directory that pi shows for the session; an imported
+// session keeps its own.
 func Export(session, cwd string, events iter.Seq2[schemas.Event, error]) (*sessionfile.Session, error) {
 	x := &exporter{session: session, cwd: cwd, ids: map[string]string{}, taken: map[string]bool{}}
 	for e, err := range events {
@@ -33,17 +33,17 @@ type exporter struct {
 	session, cwd string
 	lines        []*sessionfile.Entry
 	tree         loop.Tree
-	ids          map[string]string // of the tree's entries: those of lines
+	ids          map[string]string // ids of lines by ids of the tree's entries
 	taken        map[string]bool   // ids of lines
-	leaf, tail   string            // where the next entry hangs: in the tree, and in the file
+	leaf, tail   string            // parent of the next entry: in the tree, and in the file
 	last         schemas.Event
 
 	model    schemas.ModelRef
 	thinking schemas.ThinkingLevel
 
-	imported uint64     // up to this event the log is an imported file
+	imported uint64     // last event of the import
 	importer string     // the source of those events
-	paths    [][]string // ids of the lines of the imported transcripts to come
+	paths    [][]string // ids of the lines of the remaining imported transcripts
 }
 
 func (x *exporter) add(e schemas.Event) (err error) {
@@ -55,10 +55,11 @@ func (x *exporter) add(e schemas.Event) (err error) {
 		}
 		x.lines = append(x.lines, h)
 	}
-	if e.Seq <= x.imported && e.Source != x.importer { // the import has died, and the session went on
+	if e.Seq <= x.imported && e.Source != x.importer { // the import was interrupted, and the session continued
 		x.endImport(e.Seq - 1)
 	}
-	// An import begins its log, with the lines. Elsewhere the event is a client's, which may call its entries anything.
+	// An import is at the start of a log and begins with the lines. An event elsewhere is a client's, which may use any
+	// customType.
 	if d, ok := e.Data.(*schemas.Custom); ok && d.CustomType == fileType && (e.Seq == 1 || e.Seq <= x.imported) {
 		if err := x.part(e, d); err != nil {
 			return err
@@ -80,7 +81,7 @@ func (x *exporter) add(e schemas.Event) (err error) {
 	return err
 }
 
-// endImport has what follows the event hang below the last line of the file.
+// endImport makes the entries after the event continue below the last line of the file.
 func (x *exporter) endImport(seq uint64) {
 	x.imported, x.tail = seq, ""
 	if len(x.lines) > 1 {
@@ -88,7 +89,7 @@ func (x *exporter) endImport(seq uint64) {
 	}
 }
 
-// part takes lines of an imported file in.
+// part adds lines of an imported file.
 func (x *exporter) part(e schemas.Event, d *schemas.Custom) error {
 	var p filePart
 	if err := json.Unmarshal(d.Data, &p); err != nil {
@@ -109,7 +110,7 @@ func (x *exporter) part(e schemas.Event, d *schemas.Custom) error {
 	return nil
 }
 
-// known maps the entries of an imported transcript to the lines that are there.
+// known maps the entries of an imported transcript to existing lines.
 func (x *exporter) known(e schemas.Event, nodes []loop.Node) {
 	if d, ok := e.Data.(*schemas.CommandAccepted); ok {
 		x.chosen(d)
@@ -145,7 +146,7 @@ func (x *exporter) new(e schemas.Event, nodes []loop.Node) error {
 	return nil
 }
 
-// settings are changes of the model and the thinking level.
+// settings writes changes of the model and the thinking level.
 func (x *exporter) settings(e schemas.Event, d *schemas.AgentStart) error {
 	if d.Config == nil {
 		return nil
@@ -168,7 +169,7 @@ func (x *exporter) settings(e schemas.Event, d *schemas.AgentStart) error {
 	return x.onTheWay(e, "t", line{Type: sessionfile.TypeThinkingLevel, ThinkingLevel: string(level)})
 }
 
-// onTheWay writes an entry that has no node in the tree. What follows hangs on it.
+// onTheWay writes an entry that has no node in the tree. The next entry continues below it.
 func (x *exporter) onTheWay(e schemas.Event, letter string, l line) error {
 	if x.tree.Leaf != x.leaf {
 		x.leaf, x.tail = x.tree.Leaf, x.ids[x.tree.Leaf]
@@ -214,13 +215,13 @@ func (x *exporter) node(e schemas.Event, n loop.Node) error {
 	return err
 }
 
-// fromOutside reports whether an event brings a whole transcript. In one of those a compaction's summary is the first
-// of the messages that there are, and stands for nothing that the file has.
+// fromOutside reports whether an event contains a whole transcript. In such a transcript a compaction's summary is just
+// the first message, and replaces no entry of the file.
 func fromOutside(e schemas.Event) bool {
 	return e.Type() == schemas.EventSessionBranched || e.Type() == schemas.EventTranscriptReplaced
 }
 
-// compaction reads the event that has made a compaction by the members that it shares with an entry of a file.
+// compaction returns the line of a compaction's event. It decodes the members that the event shares with such a line.
 func (x *exporter) compaction(e schemas.Event) (line, error) {
 	raw, err := schemas.Marshal(e.Data)
 	if err != nil {
@@ -247,7 +248,7 @@ func (x *exporter) compaction(e schemas.Event) (line, error) {
 	return l, nil
 }
 
-// write appends a line. Its id is another one if a line has it already.
+// write appends a line. It changes the id if another line has it already.
 func (x *exporter) write(e schemas.Event, id, parent string, l line) (string, error) {
 	for x.taken[id] {
 		id += "x"
@@ -265,7 +266,7 @@ func (x *exporter) write(e schemas.Event, id, parent string, l line) (string, er
 	return id, nil
 }
 
-// endAtLeaf lets the last line be the leaf.
+// endAtLeaf makes the last line the leaf.
 func (x *exporter) endAtLeaf() error {
 	if len(x.lines) < 2 || x.lines[len(x.lines)-1].ID == x.tail {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"github.com/loopbus/loopbus/sessionfile"
 )
 
-// Bounds of an import: of the lines in one event, and of the problems that are reported.
+// Limits of an import: of the lines in one event, and of the reported problems.
 const (
 	partBytes   = 512 << 10
 	maxProblems = 20
 )
 
-// A filePart is the data of an event with lines of an imported file: those, how many events of the import follow, and
-// of each transcript_replaced among them the ids of the lines that its messages are of.
+// A filePart is the data of an event with lines of an imported file: the lines, how many events of the import follow,
+// and for each transcript_replaced among them the ids of its messages' lines.
 type filePart struct {
 	First bool              `json:"first,omitempty"`
 	Lines []json.RawMessage `json:"lines"`
@@ -27,18 +27,18 @@ type filePart struct {
 	Paths [][]string        `json:"paths,omitempty"`
 }
 
-// An Imported is what a file comes to: a session, how many entries it has, and the events of its log.
+// An Imported is an imported session: its id, the number of its entries, and the events of its log.
 type Imported struct {
 	Session string
 	Entries int
 	Events  []schemas.EventData
 }
 
-// maxFile bounds a file.
+// maxFile is the largest size of a file.
 const maxFile = 1 << 30
 
-// The branches of a file beside its leaf's are written whole, each, with what they have in common: together they may
-// have so many bytes, and so many times those of the file.
+// The branches of a file other than the leaf's are each written as a whole, including their common entries. Together
+// they may have branchBytes bytes plus branchTimes times the size of the file.
 const (
 	branchBytes = 64 << 20
 	branchTimes = 16
@@ -64,8 +64,8 @@ func ReadFile(path string) (*Imported, error) {
 	return im, nil
 }
 
-// Import reads a session file of versions 1 to 3. The error names every line that is broken, twenty at most, and why;
-// then nothing of the file can be used.
+// Import reads a session file of versions 1 to 3. The error lists the invalid lines, at most twenty, with the reasons;
+// no part of the file is imported then.
 func Import(text []byte) (*Imported, error) {
 	lines, problems := sessionfile.Check(text)
 	if len(problems) > 0 {
@@ -96,7 +96,7 @@ func refusal(problems []sessionfile.Problem) error {
 
 var noToken = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
-// sessionID is a legal id of a session, as near to the file's as may be.
+// sessionID returns a legal session id that is as similar to the file's id as possible.
 func sessionID(id string) string {
 	id = strings.Trim(noToken.ReplaceAllString(id, "-"), "-")
 	return id[:min(len(id), 64)]
@@ -104,14 +104,14 @@ func sessionID(id string) string {
 
 type importer struct {
 	s        *sessionfile.Session
-	messages map[string]schemas.Message // what each entry shows, by its id
-	nodes    map[string]string          // ids of the session's tree by those of entries
+	messages map[string]schemas.Message // of the entries, by their ids
+	nodes    map[string]string          // ids in the session's tree, by ids of entries
 	paths    [][]string
 	replaced []*schemas.TranscriptReplaced
 	events   []schemas.EventData
 }
 
-// read reads the messages and reports those that are none.
+// read decodes the messages and reports invalid ones.
 func (im *importer) read() (problems []sessionfile.Problem) {
 	for _, e := range im.s.Entries() {
 		raw := e.Shown()
@@ -142,7 +142,7 @@ func valid(d schemas.EventData) error {
 	return schemas.ValidateEvent(d.EventType(), raw)
 }
 
-// plan makes the events.
+// plan creates the events.
 func (im *importer) plan(lines []*sessionfile.Entry) error {
 	parts, sizes, err := split(lines)
 	if err == nil {
@@ -186,15 +186,15 @@ func (im *importer) plan(lines []*sessionfile.Entry) error {
 			return fmt.Errorf("%s: %w", d.EventType(), err)
 		}
 	}
-	for _, d := range im.replaced { // of messages that read has found valid
+	for _, d := range im.replaced { // not checked again: read has validated their messages
 		im.events = append(im.events, d)
 	}
 	im.events = append(im.events, last...)
 	return nil
 }
 
-// transcripts are the contexts of all leaves that have something of their own, that of the session's leaf last. Sizes
-// are those of the entries.
+// transcripts adds the contexts of all leaves that have entries of their own, that of the session's leaf last. sizes
+// are the sizes of the entries.
 func (im *importer) transcripts(sizes map[string]int) error {
 	allowed := branchBytes
 	for _, size := range sizes {
@@ -212,10 +212,12 @@ func (im *importer) transcripts(sizes map[string]int) error {
 			inner[p.ID] = true
 		}
 	}
+	var leaves []*sessionfile.Entry
 	for _, e := range im.s.Entries() {
 		if inner[e.ID] || e.ID == leaf {
 			continue
 		}
+		leaves = append(leaves, e)
 		for _, on := range im.s.Path(e.ID) {
 			allowed -= sizes[on.ID]
 		}
@@ -223,6 +225,8 @@ func (im *importer) transcripts(sizes map[string]int) error {
 			return fmt.Errorf("its branches come to more than %d MiB and %d times the file: each is written whole, with what "+
 				"they have in common", branchBytes>>20, branchTimes)
 		}
+	}
+	for _, e := range leaves {
 		c, own := im.s.Context(e.ID), false
 		for _, id := range c.IDs {
 			own = own || !covered[id]
@@ -246,7 +250,7 @@ func (im *importer) transcript(c sessionfile.Context) {
 	im.paths, im.replaced = append(im.paths, c.IDs), append(im.replaced, d)
 }
 
-// split puts lines into parts that an event can hold. It returns how many bytes the line of each entry has, too.
+// split divides lines into parts that fit into an event. It also returns the size of each entry's line.
 func split(lines []*sessionfile.Entry) (parts []filePart, sizes map[string]int, err error) {
 	size, sizes := partBytes, make(map[string]int, len(lines))
 	for _, l := range lines {

@@ -8,13 +8,13 @@ import (
 	"github.com/loopbus/loopbus/sessionfile"
 )
 
-// What marks the entries that only this package makes.
+// The customTypes of the entries and events that only this package creates.
 const (
-	leafType = "loopbus.leaf" // an entry of a file that is there to be its last
+	leafType = "loopbus.leaf" // an entry that only marks the leaf as the last entry of a file
 	fileType = "loopbus.file" // an event with lines of an imported file
 )
 
-// A line is an entry of a file, with the members of all types.
+// A line is an entry of a file. It has the members of all types.
 type line struct {
 	Type      sessionfile.Type `json:"type"`
 	ID        string           `json:"id"`

@@ -7,8 +7,9 @@ import (
 	"github.com/loopbus/loopbus/sessionfile"
 )
 
-// settings are the events that let the session go on with the model and the thinking level of its leaf: those of a
-// command each, as if somebody had sent it. A value that no command can have is left in the file's lines.
+// settings returns the events that continue the session with the model and the thinking level of its leaf: for each the
+// events of a command, as if a client had sent it. A value that is not valid in a command stays in the file's lines
+// only.
 func (im *importer) settings() (events []schemas.EventData, err error) {
 	c := im.s.Context(im.s.Leaf())
 	var commands []schemas.CommandData
@@ -36,7 +37,7 @@ func (im *importer) settings() (events []schemas.EventData, err error) {
 	return events, nil
 }
 
-// hasLevel reports whether the path to the leaf says a thinking level: without one pi takes its default.
+// hasLevel reports whether the path to the leaf contains a thinking level: without one pi uses its default.
 func (im *importer) hasLevel() bool {
 	for _, e := range im.s.Path(im.s.Leaf()) {
 		if e.Type == sessionfile.TypeThinkingLevel {
@@ -46,8 +47,8 @@ func (im *importer) hasLevel() bool {
 	return false
 }
 
-// modelRef names a file's model as a session does. One that the catalogue does not have is named as the file names it:
-// the runner, which may know more, says what it can do with it.
+// modelRef returns a session's reference to a file's model. A model that is not in the catalogue keeps the file's name:
+// the runner, which may know more models, decides whether it can use it.
 func modelRef(m *sessionfile.Model) (schemas.ModelRef, error) {
 	ref := schemas.ModelRef{Provider: m.Provider, ID: m.ModelID}
 	known, err := catalogue.Parse(nil)
@@ -60,7 +61,7 @@ func modelRef(m *sessionfile.Model) (schemas.ModelRef, error) {
 	return ref, nil
 }
 
-// chosen takes in what a command of an import sets, so that it is not written again behind the lines that say it.
+// chosen records a setting of an import's command, so that it is not exported again after the lines that contain it.
 func (x *exporter) chosen(d *schemas.CommandAccepted) {
 	data, err := schemas.DecodeCommandData(d.Kind, d.Data)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 // source is the source of an import's events.
 const source = "/loopbus/replay/import"
 
-// errTaken says that a session has events already.
+// errTaken reports that a session has events already.
 var errTaken = errors.New("there is a log of this session already: name another with --session")
 
-// Write stores the events of an import as a session's log, which must be empty. If it fails in the middle, the log has
-// the first of them, and it ends in a state that a runner goes on from; the error says so.
+// Write stores the events of an import as a session's log, which must be empty. If it fails in the middle, the log
+// contains the first of them, in a state that a runner can continue from; the error says so.
 func Write(ctx context.Context, store *eventstore.Store, session string, events []schemas.EventData) error {
 	if err := schemas.CheckSession(session); err != nil {
 		return fmt.Errorf("%w: name one with --session", err)

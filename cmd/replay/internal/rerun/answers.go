@@ -13,15 +13,15 @@ import (
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
-// Answers are what the tools of a session have answered, by tool and arguments, in the order of the log. A call is the
-// same if its tool has the same name and its arguments are the same JSON, whatever the order of their members, after
-// the tool has rewritten and coerced them. What a runner answered itself, because a call was refused or nobody served
-// the tool, is no answer of a tool. All methods may be called concurrently once the log is recorded.
+// Answers are the recorded results of a session's tools, by tool and arguments, in the order of the log. Two calls are
+// the same if their tools have the same name and their arguments are the same JSON, regardless of the order of members,
+// after rewriting and coercion. Results of the runner itself, because a call was refused or no worker served the tool,
+// are not included. All methods may be called concurrently once the log is recorded.
 type Answers struct {
 	session string
 	cut     uint64
 	byCall  map[string][]*answer
-	open    map[schemas.CallKey]*answer // calls that are recorded and have no answer yet
+	open    map[schemas.CallKey]*answer // recorded calls without an answer so far
 
 	mu    sync.Mutex
 	given map[schemas.CallKey]Given
@@ -34,12 +34,12 @@ type answer struct {
 	seq     uint64 // of its tool_execution_end
 	result  schemas.ToolResult
 	isError bool
-	repeats bool // the tool only reads: it may be asked again
+	repeats bool // the tool is read-only: the answer may be given again
 	used    bool
 }
 
-// Given is what a call of the rerun was answered with: the answer that ends at the event Seq of the recorded session,
-// or, where Missing, none.
+// Given records how a call of the rerun was answered: with the answer of the event Seq of the recorded session, or, if
+// Missing, with none.
 type Given struct {
 	Call     schemas.CallKey `json:"call"`
 	ToolName string          `json:"toolName"`
@@ -56,7 +56,7 @@ func newAnswers(session string) *Answers {
 		given: map[schemas.CallKey]Given{}}
 }
 
-// record takes in an event that has just been folded into the state.
+// record records an event that was just folded into the state.
 func (a *Answers) record(s *loop.State, e schemas.Event) {
 	switch d := e.Data.(type) {
 	case *schemas.ToolExecutionStart:
@@ -82,11 +82,11 @@ func (a *Answers) record(s *loop.State, e schemas.Event) {
 	}
 }
 
-// since says that the rerun begins after an event: what was answered before it is used up.
+// since sets the event after which the rerun begins: earlier answers count as given.
 func (a *Answers) since(seq uint64) { a.cut = seq }
 
-// Take answers a call of the rerun: with the next answer of the log that is of the same call and has not been given;
-// for a tool that only reads, once there is none left, with the last one again. The same call gets the same answer.
+// Take answers a call of the rerun with the next answer in the log to the same call that was not given yet. If a
+// read-only tool has no answers left, Take repeats the last one. A redelivered call gets the same answer.
 func (a *Answers) Take(call schemas.CallKey, tool string, args json.RawMessage) Given {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,7 +116,7 @@ func (a *Answers) next(key string) *answer {
 	return nil
 }
 
-// Given lists the calls that have been answered, in the order in which they came.
+// Given returns the answered calls, in the order of arrival.
 func (a *Answers) Given() []Given {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -127,13 +127,13 @@ func (a *Answers) Given() []Given {
 	return list
 }
 
-// missing is what a model is told of a call that the log does not have.
+// missing is the result of a call that the log does not contain.
 func (a *Answers) missing(tool string) string {
 	return fmt.Sprintf("This run is answered from the log of session %s, which has no such call of %s, or none that is "+
 		"left. Nothing was executed.", a.session, tool)
 }
 
-// prepared are the arguments of a call as its tool was given them.
+// prepared returns the arguments of a call as its tool received them.
 func prepared(def *schemas.ToolDefinition, args json.RawMessage) json.RawMessage {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
@@ -147,13 +147,13 @@ func prepared(def *schemas.ToolDefinition, args json.RawMessage) json.RawMessage
 		return args
 	}
 	valid, err := schema.Validate(context.Background(), def.Name, args)
-	if err != nil { // the runner has refused them, and would again
+	if err != nil { // the runner has refused these arguments
 		return args
 	}
 	return valid
 }
 
-// callKey names what calls that are the same have in common.
+// callKey returns a key that is equal for calls that are the same.
 func callKey(tool string, args json.RawMessage) string {
 	d := json.NewDecoder(bytes.NewReader(args))
 	d.UseNumber() // 1 and 1.0 are two texts to a tool's command line

@@ -9,9 +9,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Model names one of the models that a runner has told of: by provider/id, or by an id that only one provider has. A
-// model that is not listed, of a provider that is, is left to the runner, which may know more than it tells; so are the
-// models that other runners serve.
+// Model resolves the name of a model that a runner has listed: provider/id, or an id that only one provider has. A
+// model that is not listed, of a provider that is listed, is left to the runner, which may know more models than it
+// lists; so are the models that other runners serve.
 func Model(name string, listed []schemas.ModelInfo) (schemas.ModelRef, error) {
 	var found []schemas.ModelRef
 	for _, m := range listed {

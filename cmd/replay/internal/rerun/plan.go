@@ -14,17 +14,17 @@ import (
 type Plan struct {
 	Session string
 	Seq     uint64 // the branch is a copy up to this event
-	// Prompt is what is sent then; without one the run goes on with what is there.
+	// Prompt is sent to the branch; without one the run continues with the copied messages.
 	Prompt *schemas.Input
-	// Config is what the run is recorded with, empty where there was none.
+	// Config is the recorded configuration of the run, empty if there was no run.
 	Config  schemas.RunConfig
 	Answers *Answers
 }
 
-// NewPlan reads the log of a session for a rerun from the event at. An event in the middle of a tool's result stands
-// for the end of that. What waits at the event is sent again: the prompt whose messages are not, or not all, in the
-// transcript yet; or, where the context ends with a reply, what is queued. The error says that there is no such event,
-// or that nothing is asked there, and then where the prompts are.
+// NewPlan reads the log of a session for a rerun from the event at. An event in the middle of a tool's result is
+// replaced by the end of the result. Pending input at the event is sent again: the prompt whose messages are not all in
+// the transcript yet or, if the context ends with a reply, the queued input. The error reports that there is no such
+// event, or that a model has nothing to answer there, and then lists the prompts.
 func NewPlan(session string, at uint64, events iter.Seq2[schemas.Event, error]) (*Plan, error) {
 	p := &planner{plan: &Plan{Session: session, Answers: newAnswers(session)}, at: at}
 	for e, err := range events {
@@ -50,10 +50,10 @@ func NewPlan(session string, at uint64, events iter.Seq2[schemas.Event, error]) 
 	return p.plan, nil
 }
 
-// errNothingAsked says that a model has nothing to answer.
+// errNothingAsked reports that a model has nothing to answer.
 var errNothingAsked = errors.New("nothing is asked there: the context is empty, or ends with a reply")
 
-// maxPrompts bounds how many prompts an error names, the latest.
+// maxPrompts is how many prompts an error lists, the latest ones.
 const maxPrompts = 20
 
 // A planner folds a log.
@@ -88,13 +88,13 @@ func (p *planner) add(e schemas.Event) error {
 	return nil
 }
 
-// announcesResult reports whether a tool's result is announced and not there: who names it by where it begins, as
-// transcripts do, means it.
+// announcesResult reports whether a tool's result is announced but not yet in the log: transcripts name a result by the
+// event at which it begins.
 func announcesResult(s *loop.State) bool {
 	return s.Run != nil && s.Run.Open != nil && s.Run.Open.Message.Message.MessageRole() == schemas.RoleToolResult
 }
 
-// asked is what a branch of the state is sent: nil where a model can answer its transcript as it is.
+// asked returns the input to send to a branch of the state; nil if a model can answer the transcript unchanged.
 func asked(s *loop.State) (*schemas.Input, error) {
 	if s.Run != nil {
 		if in := begun(s.Run); in != nil {
@@ -119,7 +119,7 @@ func asked(s *loop.State) (*schemas.Input, error) {
 	return nil, errNothingAsked
 }
 
-// begun is what a run was about to take in; nil where it has all of it.
+// begun returns the input of a run that is not in the transcript yet; nil if all of it is.
 func begun(r *loop.Run) *schemas.Input {
 	var all *schemas.Input
 	for i, in := range r.Inject {
@@ -139,7 +139,7 @@ func begun(r *loop.Run) *schemas.Input {
 	return all
 }
 
-// input is what is sent of one that was queued, without its first messages.
+// input returns a queued input without its first messages.
 func input(in loop.Input, from int) *schemas.Input {
 	messages := append(schemas.Messages{}, in.Messages[from:]...)
 	return &schemas.Input{Messages: messages, Expand: in.Expand && !in.Screened}

@@ -15,43 +15,44 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Choices are what a rerun is to do otherwise; what is nil stays as it is recorded. Session is the one that it makes.
+// Choices are the differences from the recorded run; nil fields keep the recorded value. Session is the id of the new
+// session.
 type Choices struct {
 	Session       string                 `json:"session"`
 	Model         *schemas.ModelRef      `json:"model,omitempty"`
 	ThinkingLevel *schemas.ThinkingLevel `json:"thinkingLevel,omitempty"`
 	SystemPrompt  *string                `json:"systemPrompt,omitempty"`
-	// Live has tools executed; otherwise they are answered from the log.
+	// Live executes tools; otherwise their calls are answered from the log.
 	Live bool `json:"live,omitempty"`
-	// Stop aborts the run at the first call that the log has no answer to; otherwise the model is told so.
+	// Stop aborts the run at the first call without a recorded answer; otherwise the model gets an error result.
 	Stop bool `json:"stop,omitempty"`
 }
 
-// Rerun is one that is to be done, once.
+// Rerun carries out a rerun. It can be used once.
 type Rerun struct {
 	Plan    *Plan
 	Choices Choices
-	// Client and JetStream are of one connection, which stays the caller's.
+	// Client and JetStream use the same connection, which the caller owns.
 	Client    *client.Client
 	JetStream jetstream.JetStream
 	Logger    *slog.Logger
-	// Past is what the log of the session has that is to be made: nothing, or what the same rerun has left there.
+	// Past is the log of the new session: empty, or the events of an earlier attempt at the same rerun.
 	Past []schemas.Event
-	// Show, if not nil, is given the items of the run as they come. Its error ends the rerun.
+	// Show, if not nil, is called with each item of the run. Its error ends the rerun.
 	Show func(client.Item) error
 }
 
-// ErrTaken says that the session that is to be made is there already, and is no rerun of this kind.
+// ErrTaken reports that the new session exists already and was not created by the same rerun.
 var ErrTaken = errors.New("the session is there already, and is not a rerun of this event with these settings")
 
-// Times that a rerun waits.
+// Time limits of a rerun.
 const (
 	announceWithin = 15 * time.Second
 	abortWithin    = 15 * time.Second
 )
 
-// Do branches, sets, and follows the run to its end. When ctx ends before that, it aborts the run, because nobody would
-// answer its tools any more.
+// Do creates the branch, sets its configuration, and follows the run to its end. If ctx ends first, Do aborts the run,
+// because its tool calls would get no answers.
 func (r *Rerun) Do(ctx context.Context) (client.Result, error) {
 	if err := r.checkPast(); err != nil {
 		return client.Result{}, err
@@ -74,13 +75,13 @@ func (r *Rerun) Do(ctx context.Context) (client.Result, error) {
 	return r.follow(ctx, answering)
 }
 
-// Channel is the workspace that the answers are announced for.
+// Channel returns the workspace that the recorded tools are announced for.
 func (r *Rerun) Channel() string {
 	sum := sha256.Sum256([]byte(r.Choices.Session))
 	return "rerun-" + hex.EncodeToString(sum[:12])
 }
 
-// id is that of a command of this rerun, and of no other.
+// id returns the id of a command, which only this rerun uses.
 func (r *Rerun) id(what string) string {
 	whole, err := schemas.Marshal(struct {
 		Session string  `json:"session"`
@@ -94,7 +95,7 @@ func (r *Rerun) id(what string) string {
 	return "rerun-" + hex.EncodeToString(sum[:8]) + "-" + what
 }
 
-// checkPast refuses a session that somebody else has made, or another rerun.
+// checkPast returns an error if another client or another rerun has created the session.
 func (r *Rerun) checkPast() error {
 	if len(r.Past) == 0 || r.Past[0].CausationID == r.id("branch") {
 		return nil
@@ -103,7 +104,7 @@ func (r *Rerun) checkPast() error {
 		ErrTaken)
 }
 
-// given takes the answers that the session has had already.
+// given takes the answers that the session has received already.
 func (r *Rerun) given() {
 	for _, e := range r.Past {
 		if d, ok := e.Data.(*schemas.ToolExecutionStart); ok {
@@ -122,7 +123,7 @@ func definition(tools []schemas.ToolDefinition, name string) *schemas.ToolDefini
 	return nil
 }
 
-// prepare makes the branch and its settings.
+// prepare creates the branch and sets its configuration.
 func (r *Rerun) prepare(ctx context.Context) error {
 	s := r.Client.Session(r.Choices.Session)
 	if err := s.Branch(ctx, r.Plan.Session, r.Plan.Seq, client.WithID(r.id("branch"))); err != nil {
@@ -137,8 +138,8 @@ func (r *Rerun) prepare(ctx context.Context) error {
 	return nil
 }
 
-// settings are those that are chosen, and where none is the recorded ones: what the runner or a profile would choose
-// today may be something else.
+// settings returns the chosen settings, and the recorded ones for the rest: the defaults of the runner or a profile may
+// have changed since.
 func (r *Rerun) settings() (all []schemas.CommandData) {
 	c, recorded := r.Choices, r.Plan.Config
 	switch {
@@ -159,8 +160,8 @@ func (r *Rerun) settings() (all []schemas.CommandData) {
 	return all
 }
 
-// begin starts the run. An interruption does not cut it off: the command may be stored by then, and a run that has
-// begun is aborted by [Rerun.follow].
+// begin starts the run. It ignores an interruption, because the command may be stored already; [Rerun.follow] aborts
+// the run then.
 func (r *Rerun) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortWithin)
 	defer cancel()
@@ -176,7 +177,7 @@ func (r *Rerun) begin(ctx context.Context) error {
 	return err
 }
 
-// follow shows the run as it goes on and returns what it came to.
+// follow shows the items of the run as they arrive, and returns its outcome.
 func (r *Rerun) follow(ctx context.Context, answering *answering) (client.Result, error) {
 	run := r.Client.Session(r.Choices.Session).Run(r.id("go"))
 	var unserved error
@@ -213,7 +214,7 @@ func (r *Rerun) follow(ctx context.Context, answering *answering) (client.Result
 	return client.Result{}, fmt.Errorf("%w; the run of session %s is aborted", context.Cause(ctx), r.Choices.Session)
 }
 
-// abort ends the run; that it has ended already is as good.
+// abort aborts the run. It is no error if the run has ended already.
 func (r *Rerun) abort(ctx context.Context, reason string) error {
 	err := r.Client.Session(r.Choices.Session).Abort(ctx, reason)
 	var rejected *client.RejectedError

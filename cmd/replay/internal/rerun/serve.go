@@ -17,14 +17,14 @@ import (
 	"github.com/loopbus/loopbus/tools/worker"
 )
 
-// answering is a worker that answers the calls of a rerun from the log; the zero value answers none.
+// answering is a worker that answers the calls of a rerun from the log. The zero value answers none.
 type answering struct {
 	channel string
 	tools   []string
 	stop    func()
 }
 
-// answer announces the recorded tools and serves them until stop is called. It returns once they are announced.
+// answer announces the recorded tools and serves them until stop is called. It returns when they are announced.
 func (r *Rerun) answer(ctx context.Context) (*answering, error) {
 	a := &answering{channel: r.Channel(), stop: func() {}}
 	if len(r.Plan.Config.Tools) == 0 {
@@ -65,7 +65,7 @@ func (r *Rerun) answer(ctx context.Context) (*answering, error) {
 	}
 }
 
-// tool is a recorded tool that is answered from the log. Answering again does no harm.
+// tool returns a recorded tool that answers from the log. It is idempotent: repeating an answer has no effect.
 func (r *Rerun) tool(def schemas.ToolDefinition) tools.Tool {
 	def.Workspace, def.Version, def.Channel = r.Channel(), "", true
 	if def.EffectClass() != schemas.EffectReadOnly {
@@ -87,7 +87,7 @@ func (r *Rerun) result(ctx context.Context, g Given) (schemas.ToolResult, error)
 		if !r.Choices.Stop {
 			return schemas.ToolResult{}, tools.Failure(text)
 		}
-		// The inbox has the abort before the result, so no model is asked in between.
+		// The abort is stored in the inbox before the result, so no model is called in between.
 		_, err := r.Client.Session(r.Choices.Session).Send(ctx, &schemas.Abort{Reason: text}, client.WithID(r.id("stop")))
 		return schemas.ToolResult{}, errors.Join(tools.Failure(text), err)
 	case g.isError:
@@ -96,7 +96,7 @@ func (r *Rerun) result(ctx context.Context, g Given) (schemas.ToolResult, error)
 	return g.result, nil
 }
 
-// removeQueues deletes the consumers of the queues that nobody will ever serve again.
+// removeQueues deletes the consumers of the rerun's queues, which no worker will serve again.
 func (r *Rerun) removeQueues(ctx context.Context, all []tools.Tool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortWithin)
 	defer cancel()
@@ -108,7 +108,7 @@ func (r *Rerun) removeQueues(ctx context.Context, all []tools.Tool) {
 	}
 }
 
-// check says that a run has begun before its runner knew the tools that are announced for it.
+// check returns an error if the run has started before its runner knew the announced tools.
 func (a *answering) check(e *schemas.Event) error {
 	if e == nil || len(a.tools) == 0 {
 		return nil

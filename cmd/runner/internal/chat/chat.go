@@ -1,5 +1,5 @@
-// Package chat is a conversation with a session in a terminal: what happens is shown as it comes, what is typed is a
-// prompt, or steers the run under way.
+// Package chat implements `runner chat`: it prints what happens in a session as it happens, and sends what is typed
+// as a prompt, or as a steer while a run is in progress.
 package chat
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Options say how the chat looks.
+// Options configures a chat.
 type Options struct {
 	Colour bool
-	// Model finds a model by the name that somebody types.
+	// Model resolves the name of a model that the user types.
 	Model func(name string) (schemas.ModelRef, error)
 }
 
@@ -29,24 +29,24 @@ type chat struct {
 	o       Options
 	console console
 	leave   context.CancelFunc
-	lines   bool // without a terminal
+	lines   bool // there is no terminal: read lines
 
-	mu          sync.Mutex // for all below: input, ctrl-c and what happens come at once
+	mu          sync.Mutex // guards all below: input, ctrl-c and events arrive concurrently
 	show        *view.Terminal
 	running     bool
-	idle        chan struct{}   // closed while no run is under way
-	expected    map[string]bool // ids of the prompts sent that have no outcome yet
+	idle        chan struct{}   // closed while no run is in progress
+	expected    map[string]bool // ids of prompts that were sent and have no outcome yet
 	waiting     view.Answers
 	results     map[schemas.CallKey]string
-	order       []schemas.CallKey // of results, the oldest first
+	order       []schemas.CallKey // keys of results, oldest first
 	interrupted time.Time
 }
 
-// maxResults is how many outputs of calls /show can still show.
+// maxResults is the number of call outputs that /show can print.
 const maxResults = 100
 
-// Run converses until the input ends or ctx does. Where there is no terminal it reads prompts as lines, one after the
-// other, and ends with the last run.
+// Run chats until the input or ctx ends. Without a terminal it reads prompts as lines, sends one after another, and
+// returns after the last run.
 func Run(ctx context.Context, s *client.Session, io_ *cli.IO, o Options) error {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
@@ -54,7 +54,7 @@ func Run(ctx context.Context, s *client.Session, io_ *cli.IO, o Options) error {
 		expected: map[string]bool{}}
 	var err error
 	if c.console, err = openConsole(io_, func() { go c.interrupt(ctx) }); err != nil {
-		return fmt.Errorf("take the terminal over: %w", err)
+		return fmt.Errorf("set up the terminal: %w", err)
 	}
 	defer c.console.Close()
 	c.show = view.NewTerminal(c.console, o.Colour)
@@ -64,11 +64,11 @@ func Run(ctx context.Context, s *client.Session, io_ *cli.IO, o Options) error {
 	watched := make(chan error, 1)
 	go func() { watched <- c.watch(ctx) }()
 	if interactive {
-		c.say("session " + s.ID() + "; /help says what can be typed")
+		c.say("session " + s.ID() + "; type a prompt, or /help for the commands")
 	}
 	read := make(chan error, 1)
 	go func() { read <- c.read(ctx, !interactive) }()
-	select { // a read of a terminal cannot be cancelled: it is left behind when the watching ends first
+	select { // a read from a terminal cannot be cancelled, so its goroutine may outlive Run
 	case err = <-read:
 		leave()
 		<-watched
@@ -86,7 +86,7 @@ func closed() chan struct{} {
 	return c
 }
 
-// say shows a line of the program's own.
+// say prints a line of the program itself.
 func (c *chat) say(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,17 +14,17 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-const help = `Type a prompt; while a run is under way, it steers the run.
-  /followup TEXT      say this when the run would end
-  /y [CALL] [REASON]  approve the call that waits       /n [CALL] [REASON]   deny it
-  /abort              end the run (ctrl-c, too)         /clear        withdraw what is queued
-  /show CALL          show a call's whole output        /model NAME   use another model
-  /quit               leave; the session stays`
+const help = `Type a prompt. While a run is in progress, it steers that run.
+  /followup TEXT      send this to the model when the run would end
+  /y [CALL] [REASON]  approve the waiting call          /n [CALL] [REASON]   deny it
+  /abort              abort the run (also ctrl-c)       /clear        withdraw queued inputs
+  /show CALL          show the whole output of a call   /model NAME   use another model
+  /quit               leave; the session remains`
 
-// quitWait is how long a second ctrl-c after the first one leaves the chat.
+// quitWait is how soon after the first a second ctrl-c leaves the chat.
 const quitWait = 2 * time.Second
 
-// read does what is typed. In turn, a prompt waits for the run before it to end.
+// read executes what is typed. With inTurn, it waits for each run to end before the next line.
 func (c *chat) read(ctx context.Context, inTurn bool) error {
 	for {
 		if inTurn {
@@ -61,7 +61,7 @@ func (c *chat) awaitRest(ctx context.Context) error {
 	}
 }
 
-// do does what one line says. io.EOF ends the chat.
+// do executes one line. It returns io.EOF to end the chat.
 func (c *chat) do(ctx context.Context, line string) error {
 	word, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
@@ -74,14 +74,16 @@ func (c *chat) do(ctx context.Context, line string) error {
 	case "/quit", "/exit":
 		return io.EOF
 	case "/help":
-		c.say(help)
+		for line := range strings.Lines(help) {
+			c.say(line)
+		}
 		return nil
 	case "/abort":
-		return c.abort(ctx, "asked for in the chat")
+		return c.abort(ctx, "requested in the chat")
 	case "/clear":
 		err := c.session.Do(ctx, &schemas.ClearQueue{})
 		if err == nil {
-			c.say("nothing is queued any more")
+			c.say("withdrew all queued inputs")
 		}
 		return err
 	case "/y", "/n":
@@ -102,21 +104,21 @@ func (c *chat) do(ctx context.Context, line string) error {
 		return c.send(ctx, schemas.Input{Text: "/" + expanded, Expand: true})
 	}
 	if strings.HasPrefix(word, "/") && !strings.Contains(word[1:], "/") {
-		return fmt.Errorf("%s is no command of the chat%s", word, cli.Suggest(word,
+		return fmt.Errorf("unknown command %s%s; /help lists the commands", word, cli.Suggest(word,
 			[]string{"/help", "/abort", "/clear", "/followup", "/model", "/show", "/quit"}))
 	}
 	return c.send(ctx, client.Text(line))
 }
 
-// send steers the run under way, or begins one.
+// send steers the run in progress or, if there is none, sends a prompt.
 func (c *chat) send(ctx context.Context, in schemas.Input) (err error) {
 	c.mu.Lock()
-	steer := c.running && !c.lines // a line is a prompt, also while the session's history is being shown
+	steer := c.running && !c.lines // without a terminal every line is a prompt, also while history is printed
 	id := rand.Text()
 	if !steer {
 		running := c.running
 		c.begin()
-		c.running = running // until its events say so
+		c.running = running // set when its events arrive
 		c.expected[id] = true
 	}
 	c.mu.Unlock()
@@ -134,15 +136,15 @@ func (c *chat) send(ctx context.Context, in schemas.Input) (err error) {
 
 func (c *chat) answer(ctx context.Context, yes bool, words string) error {
 	c.mu.Lock()
-	call, reason, err := c.waiting.Take(words)
+	asked, reason, err := c.waiting.Take(words)
 	c.mu.Unlock()
 	switch {
 	case err != nil:
 		return err
 	case yes:
-		return c.session.Approve(ctx, call, reason)
+		return c.session.Approve(ctx, asked, reason)
 	}
-	return c.session.Deny(ctx, call, reason)
+	return c.session.Deny(ctx, asked, reason)
 }
 
 func (c *chat) showResult(call schemas.CallKey) error {
@@ -150,13 +152,14 @@ func (c *chat) showResult(call schemas.CallKey) error {
 	defer c.mu.Unlock()
 	text, ok := c.results[call]
 	if !ok {
-		return fmt.Errorf("no output of a call %q is kept", call)
+		return fmt.Errorf("no output of call %q: /show prints the latest calls of this chat, by key such as c9", call)
 	}
 	c.show.Say(text)
 	return nil
 }
 
-// interrupt is ctrl-c: it aborts the run under way, and leaves where there is none or when it comes twice.
+// interrupt handles ctrl-c: it aborts the run in progress, and leaves the chat if there is none or on a second
+// ctrl-c.
 func (c *chat) interrupt(ctx context.Context) {
 	c.mu.Lock()
 	again := time.Since(c.interrupted) < quitWait
@@ -167,17 +170,17 @@ func (c *chat) interrupt(ctx context.Context) {
 		c.leave()
 		return
 	}
-	c.say("aborting the run; ctrl-c again leaves the chat")
+	c.say("aborting the run; press ctrl-c again to leave the chat")
 	if err := c.abort(ctx, "ctrl-c"); err != nil && ctx.Err() == nil {
 		c.say(err.Error())
 	}
 }
 
-// stateTimeout is how long the chat waits to learn what is queued.
+// stateTimeout limits the query for queued inputs after an abort.
 const stateTimeout = 2 * time.Second
 
-// abort ends the run, and says what the next run would begin with. A user that may not query the state does not see
-// that.
+// abort aborts the run and prints which inputs the next run starts with. It omits them if the user may not query the
+// state.
 func (c *chat) abort(ctx context.Context, reason string) error {
 	if err := c.session.Abort(ctx, reason); err != nil {
 		return err
@@ -185,7 +188,7 @@ func (c *chat) abort(ctx context.Context, reason string) error {
 	soon, cancel := context.WithTimeout(ctx, stateTimeout)
 	defer cancel()
 	if state, err := c.session.State(soon); err == nil && state.Queued() != "" {
-		c.say("waiting for the next run: " + state.Queued() + "; /clear withdraws it")
+		c.say("queued for the next run: " + state.Queued() + "; /clear withdraws them")
 	}
 	return nil
 }

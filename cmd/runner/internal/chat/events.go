@@ -12,7 +12,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// watch shows the session's history and what happens.
+// watch prints the session's history and then what happens.
 func (c *chat) watch(ctx context.Context) error {
 	defer waiting.Every(func(now time.Time) {
 		c.mu.Lock()
@@ -43,7 +43,7 @@ func (c *chat) item(i client.Item) error {
 		c.running = false
 		c.waiting.Clear()
 		c.rest()
-	case *schemas.CommandApplied: // its run has begun, and the history may have others
+	case *schemas.CommandApplied: // its run has started; the history may contain others
 		delete(c.expected, d.CommandID)
 	case *schemas.CommandRejected:
 		c.settle(d.CommandID)
@@ -64,7 +64,7 @@ func (c *chat) item(i client.Item) error {
 		}
 	case *schemas.ApprovalRequested:
 		c.show.Say(cli.OneLine(fmt.Sprintf("call %s waits for approval: %s %s; %s", d.Call, d.ToolName,
-			view.Whole(d.Args), c.waiting.Add(d.Call, "/y", "/n"))))
+			view.Whole(d.Args), c.waiting.Add(*d, "/y", "/n"))))
 	case *schemas.ApprovalResolved:
 		c.waiting.Remove(d.Call)
 	}
@@ -80,13 +80,13 @@ func (c *chat) begin() {
 	}
 }
 
-// settle says that a prompt begins no run.
+// settle records that a prompt starts no run.
 func (c *chat) settle(id string) {
 	delete(c.expected, id)
 	c.rest()
 }
 
-// rest says that no run is under way or about to begin.
+// rest closes idle if no run is in progress or expected.
 func (c *chat) rest() {
 	if c.running || len(c.expected) > 0 {
 		return

@@ -12,17 +12,17 @@ import (
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 )
 
-// console is where a person types lines while output comes.
+// console reads typed lines while output is printed.
 type console interface {
 	io.Writer
-	// ReadLine returns the next line. Its error is io.EOF when there are no more.
+	// ReadLine returns the next line, and io.EOF at the end of the input.
 	ReadLine() (string, error)
-	// Close gives the terminal back.
+	// Close restores the terminal.
 	Close()
 }
 
-// openConsole takes a terminal over, for editing and history, or reads lines where there is none. interrupt is called
-// when ctrl-c is typed; without a terminal, that is a signal of the process.
+// openConsole sets up a terminal with line editing and history, or reads plain lines if there is none. It calls
+// interrupt when the user types ctrl-c; without a terminal, ctrl-c is a signal to the process.
 func openConsole(io_ *cli.IO, interrupt func()) (console, error) {
 	in, ok := io_.Stdin.(*os.File)
 	if !ok || !cli.IsTerminal(in) || !cli.IsTerminal(io_.Stdout) {
@@ -41,7 +41,7 @@ func openConsole(io_ *cli.IO, interrupt func()) (console, error) {
 	return t, nil
 }
 
-// keyboard takes ctrl-c out of what is typed: the line editor would take it for the end of the input.
+// keyboard filters ctrl-c out of the input, which the line editor would treat as the end of the input.
 type keyboard struct {
 	in        io.Reader
 	interrupt func()
@@ -66,8 +66,8 @@ func (k *keyboard) Read(p []byte) (int, error) {
 	}
 }
 
-// screen is a terminal with a line editor at its bottom. The editor owns the last line, so output comes in whole lines:
-// what is streamed is wrapped.
+// screen is a terminal with a line editor at the bottom. The editor owns the last line, so output is written in whole
+// lines: streamed text is wrapped.
 type screen struct {
 	*term.Terminal
 	in     *os.File
@@ -88,7 +88,8 @@ func (s *screen) fit() {
 	}
 }
 
-// Write shows whole lines, and of a longer one what does not fit, broken at a space where there is one.
+// Write prints whole lines. Of an incomplete line it prints what exceeds the width, broken at a space if there is
+// one.
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +110,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// breakAt is where what is pending has to be broken, 0 where it fits. It looks no further than that.
+// breakAt returns where the pending text must be broken, 0 if it fits.
 func (s *screen) breakAt() int {
 	runes, space := 0, 0
 	for i, r := range s.pending {
@@ -126,10 +127,10 @@ func (s *screen) breakAt() int {
 	return 0
 }
 
-// Close gives the terminal back as it was.
+// Close restores the state of the terminal.
 func (s *screen) Close() { _ = term.Restore(int(s.in.Fd()), s.before) }
 
-// lines are input and output without a terminal.
+// lines is a console without a terminal.
 type lines struct {
 	in  *bufio.Reader
 	out io.Writer
@@ -138,7 +139,7 @@ type lines struct {
 func (l *lines) Write(p []byte) (int, error) { return l.out.Write(p) }
 func (l *lines) Close()                      {}
 
-// maxLine bounds a line that is typed; a command takes no more.
+// maxLine limits a typed line; a command takes no more.
 const maxLine = 512 << 10
 
 func (l *lines) ReadLine() (string, error) {

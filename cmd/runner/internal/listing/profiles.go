@@ -16,7 +16,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// ListedProfile is a profile as `runner profiles --json` shows it.
+// ListedProfile is a profile as `runner profiles --json` prints it.
 type ListedProfile struct {
 	Name     string           `json:"name"`
 	Revision uint64           `json:"revision"`
@@ -24,12 +24,12 @@ type ListedProfile struct {
 	Error    string           `json:"error,omitempty"`
 }
 
-// Profiles is `runner profiles`: the named agents of the bucket, and what cannot be read in it.
+// Profiles is `runner profiles`: it lists the profiles, including those that cannot be decoded.
 type Profiles struct {
 	Looking `embed:""`
 }
 
-// Run prints a table, or a JSON object a line.
+// Run prints a table or JSON.
 func (p *Profiles) Run(ctx context.Context, io *cli.IO) error {
 	return p.look(ctx, "profiles", func(ctx context.Context, conn *bus.Conn) error {
 		profiles := registry.NewProfiles(conn, errors.New("no such profile"), nil)
@@ -37,7 +37,7 @@ func (p *Profiles) Run(ctx context.Context, io *cli.IO) error {
 		list, err := profiles.List(ctx)
 		switch {
 		case err != nil:
-			return fmt.Errorf("list profiles: %w; is there a runner at %s?", err, dial.Connected(conn.NATS()))
+			return fmt.Errorf("list profiles: %w; was a runner started with the server at %s?", err, dial.Connected(conn.NATS()))
 		case p.JSON:
 			listed := make([]ListedProfile, len(list))
 			for i, n := range list {

@@ -19,23 +19,23 @@ import (
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 )
 
-// ServiceName is the name of the micro service that every runner is.
+// ServiceName is the name of the micro service that every runner registers.
 const ServiceName = "loopbus-runner"
 
-// Keys of the metadata of that service.
+// Metadata keys of that service.
 const (
 	MetaID       = "id"
 	MetaModel    = "model"
 	MetaPrefix   = "prefix"
-	MetaSettings = "settings" // the digest of the settings that decide how sessions behave
+	MetaSettings = "settings" // digest of the settings that decide how sessions behave
 )
 
-// List is `runner list`: the runners that answer.
+// List is `runner list`: it lists the runners that answer.
 type List struct {
 	Looking `embed:""`
 }
 
-// ServedRunner is a runner as `runner list --json` shows it.
+// ServedRunner is a runner as `runner list --json` prints it.
 type ServedRunner struct {
 	ID       string `json:"id"`
 	Version  string `json:"version"`
@@ -43,13 +43,13 @@ type ServedRunner struct {
 	Settings string `json:"settings"` // digest of the settings that decide how sessions behave
 }
 
-// answerWait is how long a listing waits for another answer, and maxRunners how many it takes.
+// answerWait is how long a listing waits for one more answer; maxRunners limits the answers.
 const (
 	answerWait = 300 * time.Millisecond
 	maxRunners = 10_000
 )
 
-// Run prints a table, or a JSON object a line, and warns where the settings differ.
+// Run prints a table or JSON, and a warning if settings differ.
 func (l *List) Run(ctx context.Context, io *cli.IO) error {
 	return l.look(ctx, "list", func(ctx context.Context, conn *bus.Conn) error {
 		runners, err := servedRunners(ctx, conn)
@@ -63,7 +63,7 @@ func (l *List) Run(ctx context.Context, io *cli.IO) error {
 	})
 }
 
-// servedRunners asks all runners at once, by what every NATS micro service answers.
+// servedRunners queries all runners at once through the INFO subject of NATS micro services.
 func servedRunners(ctx context.Context, conn *bus.Conn) ([]ServedRunner, error) {
 	nc := conn.NATS()
 	answers, err := nc.SubscribeSync(natsio.NewInbox(nc))
@@ -86,7 +86,7 @@ func servedRunners(ctx context.Context, conn *bus.Conn) ([]ServedRunner, error) 
 			slices.SortFunc(runners, func(a, b ServedRunner) int { return cmp.Compare(a.ID, b.ID) })
 			return runners, nil
 		case err != nil:
-			return nil, fmt.Errorf("ask the runners: %w", err)
+			return nil, fmt.Errorf("query the runners: %w", err)
 		}
 		var info micro.Info
 		if json.Unmarshal(m.Data, &info) == nil && info.Metadata[MetaPrefix] == conn.Subjects().Prefix() {
@@ -107,7 +107,8 @@ func printRunners(runners []ServedRunner, out io.Writer) error {
 	}
 	err := table.Flush()
 	if err == nil && differ {
-		_, err = fmt.Fprintln(out, "\nThe settings differ: a session behaves as the runner that drives it says.")
+		_, err = fmt.Fprintln(out, "\nThe settings differ: how a session behaves depends on the runner that drives it. "+
+			"Start all runners with the same settings.")
 	}
 	return err
 }

@@ -15,17 +15,18 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// SessionTools are the tools of a session's latest run, as `runner tools --session --json` shows them.
+// SessionTools describes the tools of a session's latest run as `runner tools --session --json` prints them.
 type SessionTools struct {
 	Session string                   `json:"session"`
 	RunID   string                   `json:"runId"`
 	Profile string                   `json:"profile,omitempty"`
 	Layers  []schemas.ToolLayer      `json:"layers"`
 	Tools   []schemas.ToolDefinition `json:"tools"`
-	Sources []schemas.PromptSource   `json:"sources,omitempty"` // files that the system prompt shows
+	Sources []schemas.PromptSource   `json:"sources,omitempty"` // files included in the system prompt
 }
 
-// showSessionTools prints the tools of a session's latest run and what each layer of the pipeline did, from its log.
+// showSessionTools prints the tools of a session's latest run and what each layer of the pipeline did, read from its
+// log.
 func showSessionTools(ctx context.Context, conn *bus.Conn, session string, asJSON bool, out io.Writer) error {
 	shown, err := toolsOfSession(ctx, conn, session)
 	if err != nil {
@@ -37,7 +38,7 @@ func showSessionTools(ctx context.Context, conn *bus.Conn, session string, asJSO
 	return shown.Print(out)
 }
 
-// toolsOfSession reads the log for the newest configuration; a run that says none has that of the run before.
+// toolsOfSession reads the newest run configuration from the log. A run that records none has that of the run before.
 func toolsOfSession(ctx context.Context, conn *bus.Conn, session string) (*SessionTools, error) {
 	store, err := eventstore.New(conn.Events(), eventstore.Options{Subjects: conn.Subjects(), ByConsumer: true})
 	if err != nil {
@@ -58,12 +59,12 @@ func toolsOfSession(ctx context.Context, conn *bus.Conn, session string) (*Sessi
 		}
 	}
 	if shown == nil {
-		return nil, fmt.Errorf("session %s has had no run: its tools are put together when one begins", session)
+		return nil, fmt.Errorf("session %s has no run yet: its tools are selected when its first run starts", session)
 	}
 	return shown, nil
 }
 
-// Print prints them for people.
+// Print writes them for people.
 func (s *SessionTools) Print(out io.Writer) error {
 	_, err := fmt.Fprintf(out, "session %s, run %s, profile %s\n\n", s.Session, cli.OneLine(s.RunID),
 		cli.OneLine(cmp.Or(s.Profile, "none")))
@@ -91,7 +92,7 @@ func (s *SessionTools) Print(out io.Writer) error {
 	return errors.Join(err, table.Flush())
 }
 
-// describe tells of a layer what it did, a line for each.
+// describe lists what a layer did, one line per kind of change.
 func describe(l schemas.ToolLayer) string {
 	var b strings.Builder
 	for _, did := range []struct {
@@ -102,8 +103,8 @@ func describe(l schemas.ToolLayer) string {
 			fmt.Fprintf(&b, "    %s %s\n", did.what, cli.OneLine(strings.Join(did.names, ", ")))
 		}
 	}
-	for _, gone := range l.Removed {
-		fmt.Fprintf(&b, "    removed %s\n", cli.OneLine(gone.Name+": "+gone.Reason))
+	for _, removed := range l.Removed {
+		fmt.Fprintf(&b, "    removed %s\n", cli.OneLine(removed.Name+": "+removed.Reason))
 	}
 	return b.String()
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Tools is `runner tools`: the tools that workers announce, and those with calls that wait for a worker.
+// Tools is `runner tools`: it lists announced tools, and unserved tools with waiting calls.
 type Tools struct {
 	Looking `embed:""`
-	Session string `brief:"" help:"Show the tools of this session's latest run, and how each layer came by them."`
+	Session string `brief:"" help:"Show the tools of this session's latest run, and what each layer changed."`
 }
 
-// Check validates the session's id.
+// Check validates the session id.
 func (t *Tools) Check(*cli.Call) []error {
 	if t.Session == "" {
 		return nil
@@ -33,7 +33,7 @@ func (t *Tools) Check(*cli.Call) []error {
 	return nil
 }
 
-// Run prints a table, or a JSON object a line.
+// Run prints a table or JSON.
 func (t *Tools) Run(ctx context.Context, io *cli.IO) error {
 	return t.look(ctx, "tools", func(ctx context.Context, conn *bus.Conn) error {
 		if t.Session != "" {
@@ -50,17 +50,18 @@ func (t *Tools) Run(ctx context.Context, io *cli.IO) error {
 	})
 }
 
-// ServedTool is a tool in one version and workspace as `runner tools --json` shows it.
+// ServedTool is a tool in one version and workspace as `runner tools --json` prints it.
 type ServedTool struct {
 	Name      string         `json:"name"`
 	Version   string         `json:"version,omitempty"`
 	Workspace string         `json:"workspace,omitempty"`
 	Effect    schemas.Effect `json:"effect"`
-	Waiting   uint64         `json:"waiting"` // calls that no worker has taken
-	AtWork    int            `json:"atWork"`  // calls that workers have not settled
+	Waiting   uint64         `json:"waiting"` // calls waiting for a worker
+	AtWork    int            `json:"atWork"`  // calls that a worker has received and not settled
 	Workers   []ServedBy     `json:"workers"`
 }
 
+// ServedBy is a worker that announces a tool.
 type ServedBy struct {
 	ID    string `json:"id"`
 	Since string `json:"since"` // RFC 3339
@@ -71,7 +72,7 @@ func servedTools(ctx context.Context, conn *bus.Conn) ([]ServedTool, error) {
 	defer box.Close()
 	announced, err := box.Announcements(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w; is there a runner or a worker at %s?", err, dial.Connected(conn.NATS()))
+		return nil, fmt.Errorf("%w; was a runner or worker started with the server at %s?", err, dial.Connected(conn.NATS()))
 	}
 	loads, err := dispatch.QueueLoads(ctx, conn)
 	if err != nil {
@@ -80,7 +81,7 @@ func servedTools(ctx context.Context, conn *bus.Conn) ([]ServedTool, error) {
 	return gather(announced, loads), nil
 }
 
-// gather puts together what is known of each tool. What nobody serves is left out, unless calls wait for it.
+// gather combines announcements and queue loads by tool. It omits unserved tools without waiting calls.
 func gather(announced []schemas.ToolAnnouncement, loads []dispatch.QueueLoad) []ServedTool {
 	queues := map[schemas.ToolQueue]*ServedTool{}
 	of := func(q schemas.ToolQueue) *ServedTool {
@@ -111,7 +112,7 @@ func (t ServedTool) queue() schemas.ToolQueue {
 	return schemas.ToolQueue{Tool: t.Name, Version: t.Version, Workspace: t.Workspace}
 }
 
-// PrintTools prints a line for each worker of each tool; what is said of the tool stands in its first.
+// PrintTools prints a line for each worker of each tool; the columns of the tool are in its first line.
 func PrintTools(served []ServedTool, out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "TOOL\tVERSION\tWORKSPACE\tEFFECT\tWAITING\tAT WORK\tWORKER\tSINCE\n")

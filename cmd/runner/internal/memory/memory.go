@@ -1,4 +1,4 @@
-// Package memory has Go collect garbage by a size that a runner aims at.
+// Package memory tunes Go's garbage collector to a memory size that a runner aims at.
 package memory
 
 import (
@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// aim is how much memory the runner and its server hold before garbage is collected sooner than Go does it.
+	// aim is the memory of the runner and its server above which garbage is collected more often than by default.
 	aim = 144 << 20
-	// look is how often it is looked how much they need.
+	// look is the interval at which the memory limit is adjusted.
 	look = time.Second
 )
 
-// limit is Go's limit of memory for a process that needs this much: at least the aim, and always some room for garbage,
-// without which a process that needs more than the aim would collect all the time.
+// limit returns Go's memory limit for a process that needs live plus stacks bytes: at least aim, and always some room
+// for garbage. Without that room a process that needs more than aim would collect continuously.
 func limit(live, stacks uint64) int64 { return int64(max(aim, (live+stacks)/3*4)) }
 
-// Bound sets the process's limit of memory, 144 MiB or more where more is needed, until ctx ends. It leaves the limit
-// to GOGC and GOMEMLIMIT where the environment has one of them. The error is nil.
+// Bound adjusts the memory limit of the process until ctx ends: 144 MiB, or more if more is needed. If GOGC or
+// GOMEMLIMIT is set, it does nothing. The error is always nil.
 func Bound(ctx context.Context) error {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return nil

@@ -18,19 +18,20 @@ import (
 	"github.com/loopbus/loopbus/eventstore"
 )
 
-// Export is `runner sessions export`: the events as anybody can read them, with all data in place.
+// Export is `runner sessions export`: it prints the events with all payloads in place.
 type Export struct {
 	Where    `embed:""`
 	Sessions []string `arg:"" optional:"" name:"session"`
 }
 
-// Check validates the ids.
+// Check validates the session ids.
 func (e *Export) Check(*cli.Call) []error { return checkAll(e.Sessions) }
 
-// Run writes the events of the sessions, in order.
+// Run prints the events of the sessions in order.
 func (e *Export) Run(ctx context.Context, io *cli.IO) error {
 	return e.reading(ctx, io, eventstore.Options{ByConsumer: true}, func(ctx context.Context, p *place) error {
 		out := bufio.NewWriter(io.Stdout)
+		lines := cli.JSONOut(out, cli.IsTerminal(io.Stdout))
 		for _, session := range e.Sessions {
 			n := 0
 			for ev, err := range p.store.Read(ctx, session, 1) {
@@ -50,7 +51,7 @@ func (e *Export) Run(ctx context.Context, io *cli.IO) error {
 					return fmt.Errorf("event %s: %w", ce.ID(), err)
 				}
 				compact.WriteByte('\n')
-				if _, err := out.Write(compact.Bytes()); err != nil {
+				if _, err := lines.Write(compact.Bytes()); err != nil {
 					return err
 				}
 				n++
@@ -66,20 +67,20 @@ func (e *Export) Run(ctx context.Context, io *cli.IO) error {
 // Archive is `runner sessions archive`.
 type Archive struct {
 	Where   `embed:""`
-	To      string   `placeholder:"FILE" brief:"" help:"Write to this file, which must not exist (default SESSION.jsonl)."`
-	Delete  bool     `brief:"" help:"Delete the session once it is archived."`
+	To      string   `placeholder:"FILE" brief:"" help:"Write to this new file (default SESSION.jsonl)."`
+	Delete  bool     `brief:"" help:"Delete the session after archiving it."`
 	Session []string `arg:"" optional:"" name:"session"`
 }
 
-// Check wants one session.
+// Check requires exactly one session.
 func (a *Archive) Check(*cli.Call) (errs []error) {
 	if errs = checkAll(a.Session); len(a.Session) > 1 {
-		errs = append(errs, errors.New("one session at a time"))
+		errs = append(errs, errors.New("archive takes one session at a time"))
 	}
 	return errs
 }
 
-// Run writes the file under another name first: there is no half archive.
+// Run writes a temporary file and renames it, so that no partial archive is left.
 func (a *Archive) Run(ctx context.Context, io *cli.IO) error {
 	return a.with(ctx, io, func(ctx context.Context, p *place) error {
 		session := a.Session[0]
@@ -98,7 +99,7 @@ func (a *Archive) Run(ctx context.Context, io *cli.IO) error {
 
 func (p *place) archive(ctx context.Context, session, to string) (s archive.Summary, err error) {
 	if _, err := os.Lstat(to); err == nil {
-		return s, fmt.Errorf("%s is there already", to)
+		return s, fmt.Errorf("%s already exists", to)
 	}
 	file, err := os.CreateTemp(filepath.Dir(to), ".loopbus-archive-*")
 	if err != nil {
@@ -113,7 +114,7 @@ func (p *place) archive(ctx context.Context, session, to string) (s archive.Summ
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Link(file.Name(), to) // not over another file
+		err = os.Link(file.Name(), to) // fails if the file exists
 	}
 	return s, err
 }
@@ -124,15 +125,15 @@ type Restore struct {
 	Files []string `arg:"" optional:"" name:"file"`
 }
 
-// Check wants files.
+// Check requires at least one file.
 func (r *Restore) Check(*cli.Call) []error {
 	if len(r.Files) == 0 {
-		return []error{errors.New("no file is named")}
+		return []error{errors.New("no file given")}
 	}
 	return nil
 }
 
-// Run brings the sessions back.
+// Run restores the sessions.
 func (r *Restore) Run(ctx context.Context, io *cli.IO) error {
 	return r.with(ctx, io, func(ctx context.Context, p *place) error {
 		return each(r.Files, io.Stderr, func(name string) error {

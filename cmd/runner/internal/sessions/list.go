@@ -17,18 +17,18 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// List is `runner sessions list`. A runner answers it.
+// List is `runner sessions list`, which a runner answers.
 type List struct {
 	Where   `embed:""`
-	Status  []string      `brief:"" help:"Show those that are idle, failed, running, waiting_for_tools, …"`
-	Profile string        `brief:"" help:"Show those that follow this profile."`
-	Text    string        `brief:"" help:"Show those with this in their title or last message."`
-	Idle    time.Duration `help:"Show those without activity for so long."`
-	Limit   int           `default:"50" help:"Show at most so many; 0: all."`
-	JSON    bool          `name:"json" brief:"" help:"Print a JSON object a line."`
+	Status  []string      `brief:"" help:"Show sessions that are idle, failed, running, waiting_for_tools, …"`
+	Profile string        `brief:"" help:"Show sessions that follow this profile."`
+	Text    string        `brief:"" help:"Show sessions with this text in the title or last message."`
+	Idle    time.Duration `help:"Show sessions without activity for this long."`
+	Limit   int           `default:"50" help:"Show at most this many; 0 shows all."`
+	JSON    bool          `name:"json" brief:"" help:"Print one JSON object per line."`
 }
 
-// Run prints a table, or a JSON object a line.
+// Run prints a table or JSON.
 func (l *List) Run(ctx context.Context, io *cli.IO) error {
 	return l.with(ctx, io, func(ctx context.Context, p *place) error {
 		all, err := l.all(ctx, p.conn)
@@ -85,7 +85,7 @@ func printSessions(all []schemas.SessionSummary, out io.Writer) error {
 	return table.Flush()
 }
 
-// title is the beginning of a title on one line, without what could drive a terminal.
+// title returns the beginning of a title on one line, with unprintable characters replaced.
 func title(text string) string {
 	const most = 60
 	runes := []rune(strings.Map(func(r rune) rune {

@@ -1,4 +1,4 @@
-// Package sessions has `runner sessions`: what there is, and taking sessions away, out and back.
+// Package sessions implements `runner sessions`: list, delete, export, archive and restore.
 package sessions
 
 import (
@@ -14,25 +14,25 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Where says on which bus.
+// Where has the settings of the connection.
 type Where struct {
 	Config     cli.Config     `embed:""`
 	Connection cli.Connection `embed:"" group:"server"`
 }
 
-// place is a bus with what is needed to work on its sessions.
+// place is a connection with what is needed to work on sessions.
 type place struct {
 	conn    *bus.Conn
 	store   *eventstore.Store
 	deleter *retention.Deleter
 }
 
-// with connects and has use work. It ends with the name of a permission that is missing.
+// with connects and calls use. If a permission is missing, it returns an error that names it.
 func (w *Where) with(ctx context.Context, io *cli.IO, use func(ctx context.Context, p *place) error) error {
 	return w.reading(ctx, io, eventstore.Options{}, use)
 }
 
-// reading is with, for a log that is read with options.
+// reading is like with, for a log that is read with options.
 func (w *Where) reading(ctx context.Context, io *cli.IO, o eventstore.Options,
 	use func(ctx context.Context, p *place) error) error {
 	log := slog.New(slog.NewTextHandler(io.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -46,10 +46,10 @@ func (w *Where) reading(ctx context.Context, io *cli.IO, o eventstore.Options,
 	})
 }
 
-// checkAll wants legal ids, one at least.
+// checkAll validates session ids; at least one is required.
 func checkAll(sessions []string) (errs []error) {
 	if len(sessions) == 0 {
-		errs = append(errs, fmt.Errorf("no session is named"))
+		errs = append(errs, fmt.Errorf("no session given"))
 	}
 	for _, session := range sessions {
 		if err := schemas.CheckSession(session); err != nil {
@@ -59,7 +59,7 @@ func checkAll(sessions []string) (errs []error) {
 	return errs
 }
 
-// each does something with each session, whatever becomes of the others, and says what failed.
+// each calls do for each session, even after errors, and prints the errors.
 func each(sessions []string, errOut io.Writer, do func(session string) error) error {
 	failed := 0
 	for _, session := range sessions {

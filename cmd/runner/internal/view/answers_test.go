@@ -3,9 +3,16 @@ package view_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/loopbus/loopbus/cmd/runner/internal/view"
 	"github.com/loopbus/loopbus/schemas"
 )
+
+// shown is a request as it was shown, which its digest says.
+func shown(call schemas.CallKey) schemas.ApprovalRequested {
+	return schemas.ApprovalRequested{Call: call, ToolName: "bash", Digest: "digest of " + string(call)}
+}
 
 // An answer is for the call that the person who gives it has been asked about, and for no other one.
 func TestAnswersAreForWhatWasAsked(t *testing.T) {
@@ -13,13 +20,17 @@ func TestAnswersAreForWhatWasAsked(t *testing.T) {
 	take := func(a *view.Answers, words, call, reason string) {
 		t.Helper()
 		got, why, err := a.Take(words)
-		if string(got) != call || why != reason || (err != nil) != (call == "") {
-			t.Errorf("%q is for %q with %q (%v), want %q with %q", words, got, why, err, call, reason)
+		want := schemas.ApprovalRequested{}
+		if call != "" {
+			want = shown(schemas.CallKey(call))
+		}
+		if !cmp.Equal(got, want) || why != reason || (err != nil) != (call == "") {
+			t.Errorf("%q is for %+v with %q (%v), want %q with %q", words, got, why, err, call, reason)
 		}
 	}
 	add := func(a *view.Answers, call schemas.CallKey, want string) {
 		t.Helper()
-		if got := a.Add(call, "y", "n"); got != want {
+		if got := a.Add(shown(call), "y", "n"); got != want {
 			t.Errorf("%s is asked with %q, want %q", call, got, want)
 		}
 	}

@@ -10,19 +10,19 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// resultLines is how many lines of a call's output are shown at a time.
+// resultLines limits the lines printed of a call's output.
 const resultLines = 20
 
-// partialLines is how many lines of a call's partial results are shown: a tool that replaces its output ten times a
+// partialLines limits the lines printed of a call's partial results: a tool that replaces its output ten times per
 // second would fill the terminal.
 const partialLines = 200
 
-// call is a tool call that is being executed.
+// call is a tool call in progress.
 type call struct {
 	name  string
 	since time.Time // when it was dispatched
-	shown []string  // the first lines of its output, as they were shown last
-	spent int       // lines shown so far
+	shown []string  // first lines of the output, as printed last
+	spent int       // lines printed so far
 }
 
 func (t *Terminal) begin(e schemas.Event, d *schemas.ToolExecutionStart) {
@@ -32,7 +32,7 @@ func (t *Terminal) begin(e schemas.Event, d *schemas.ToolExecutionStart) {
 	t.say(cyan, cli.OneLine(fmt.Sprintf("> %s %s", d.ToolName, Compact(d.Args))))
 }
 
-// of says which call's output comes, where that is not the call that was shown last.
+// of prints which call the following output belongs to, unless that was printed last.
 func (t *Terminal) of(key schemas.CallKey, name string) {
 	if t.speaking == key {
 		return
@@ -41,21 +41,21 @@ func (t *Terminal) of(key schemas.CallKey, name string) {
 	t.say(cyan, cli.OneLine(fmt.Sprintf("  %s %s:", name, key)))
 }
 
-// progress shows what a partial result adds to the one before, and all of one that takes the other's place.
+// progress prints what a partial result adds to the previous one, or all of it if it replaces that.
 func (t *Terminal) progress(d *schemas.ToolExecutionUpdate) {
-	if c := t.calls[d.Call]; c != nil && !t.fold && c.spent < partialLines { // or it has ended
+	if c := t.calls[d.Call]; c != nil && !t.fold && c.spent < partialLines { // nil if it has ended
 		t.output(d.Call, c, textLines(d.PartialResult), dim)
 	}
 }
 
-// output shows the first lines of a result, but for those that were shown already. A result that does not begin with
-// what was shown has replaced it, and is shown from its beginning.
+// output prints the first lines of a result that were not printed before. A result that does not begin with what was
+// printed has replaced it, and is printed from its beginning.
 func (t *Terminal) output(key schemas.CallKey, c *call, lines []string, style string) {
 	lines = lines[:min(len(lines), resultLines)]
 	n := len(c.shown)
 	replaced := n > len(lines) || !slices.Equal(c.shown, lines[:n])
 	if replaced && grew(c.shown, lines) {
-		n, replaced = n-1, false // its last line was not complete
+		n, replaced = n-1, false // the last line printed was incomplete
 	}
 	if replaced {
 		n = 0
@@ -65,7 +65,7 @@ func (t *Terminal) output(key schemas.CallKey, c *call, lines []string, style st
 	}
 	t.of(key, c.name)
 	if replaced {
-		t.say(dim, "  (in place of the above)")
+		t.say(dim, "  (replaces the output above)")
 	}
 	for _, line := range lines[n:] {
 		t.say(style, "  | "+line)
@@ -73,18 +73,18 @@ func (t *Terminal) output(key schemas.CallKey, c *call, lines []string, style st
 	c.shown, c.spent = lines, c.spent+len(lines)-n
 }
 
-// grew reports whether lines are those before, the last of which goes on.
+// grew reports whether lines extend before, whose last line may have been incomplete.
 func grew(before, lines []string) bool {
 	n := len(before)
 	return n > 0 && n <= len(lines) && slices.Equal(before[:n-1], lines[:n-1]) &&
 		before[n-1] != lines[n-1] && strings.HasPrefix(lines[n-1], before[n-1])
 }
 
-// end shows what of the final result was not shown, and how the call ended: how long the tool took, and how long it was
-// before that where that is more than a moment.
+// end prints the rest of the final result, whether the call succeeded, how long the tool took, and how long the call
+// waited if that was a second or more.
 func (t *Terminal) end(at time.Time, d *schemas.ToolExecutionEnd) {
 	c := t.calls[d.Call]
-	if c == nil { // it began before the view did
+	if c == nil { // it started before the view
 		c = &call{name: d.ToolName}
 	}
 	lines := textLines(d.Result)
@@ -103,19 +103,19 @@ func (t *Terminal) end(at time.Time, d *schemas.ToolExecutionEnd) {
 	if t.fold {
 		mark = fmt.Sprintf("%s: %d lines (%s)", mark, len(lines), d.Call)
 	}
-	took := time.Duration(d.DurationMs) * time.Millisecond
+	took := schemas.Milliseconds(d.DurationMs)
 	waited := ""
 	if before := at.Sub(c.since) - took; !c.since.IsZero() && before >= time.Second && d.Worker != "" {
-		waited = fmt.Sprintf(", after %s of waiting", before.Round(100*time.Millisecond))
+		waited = fmt.Sprintf(", after waiting %s", before.Round(100*time.Millisecond))
 	}
 	t.say(style, fmt.Sprintf("  %s in %s%s", mark, took, waited))
 	delete(t.calls, d.Call)
 }
 
-// Fold has calls shown without their output.
+// Fold makes the terminal print calls without their output.
 func (t *Terminal) Fold(fold bool) { t.fold = fold }
 
-// textLines are the lines of a result's text; no text has none.
+// textLines returns the lines of a result's text; none for an empty text.
 func textLines(r schemas.ToolResult) []string {
 	text := strings.TrimRight(r.Content.JoinText(), "\n")
 	if text == "" {

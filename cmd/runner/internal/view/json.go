@@ -9,7 +9,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// JSON prints every event and update as a CloudEvent in JSON, a line each.
+// JSON prints every event and update as a CloudEvent in JSON, one per line.
 type JSON struct{ Out io.Writer }
 
 // Event prints an event.

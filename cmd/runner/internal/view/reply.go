@@ -8,7 +8,7 @@ import (
 
 func (t *Terminal) delta(message string, e schemas.StreamEvent) {
 	if message != t.message {
-		return // of a reply that is complete
+		return // the reply is already complete
 	}
 	switch e.Type {
 	case schemas.StreamTextDelta:
@@ -30,7 +30,7 @@ func (t *Terminal) stream(block int, text, style string) {
 	t.print(style, text)
 }
 
-// messageEnd shows what of a message has not been streamed: all of it for those that are not replies.
+// messageEnd prints what was not streamed of a message, which is all of it except for replies.
 func (t *Terminal) messageEnd(d *schemas.MessageEnd) {
 	switch m := d.Message.Message.(type) {
 	case *schemas.UserMessage:
@@ -40,7 +40,7 @@ func (t *Terminal) messageEnd(d *schemas.MessageEnd) {
 			return
 		}
 		if !t.fits(m, d.Interrupted || m.Failed()) {
-			t.say(dim, "(in place of the above)")
+			t.say(dim, "(replaces the text above)")
 			clear(t.streamed)
 		}
 		for i, c := range m.Content {
@@ -57,8 +57,8 @@ func (t *Terminal) messageEnd(d *schemas.MessageEnd) {
 	}
 }
 
-// fits reports whether what was streamed is a part of the reply: whoever may publish updates may have said something
-// else. A reply that was cut off may have less than was streamed.
+// fits reports whether what was streamed is a prefix of the reply: any publisher of updates may have sent something
+// else. If the reply was cut off, more may have been streamed than it contains.
 func (t *Terminal) fits(m *schemas.AssistantMessage, cut bool) bool {
 	for block, streamed := range t.streamed {
 		var text string
@@ -73,7 +73,7 @@ func (t *Terminal) fits(m *schemas.AssistantMessage, cut bool) bool {
 	return true
 }
 
-// shown is how many bytes of a block are.
+// shown returns how many bytes of a block were printed.
 func (t *Terminal) shown(block int) int {
 	if b := t.streamed[block]; b != nil {
 		return b.Len()
@@ -81,7 +81,7 @@ func (t *Terminal) shown(block int) int {
 	return 0
 }
 
-// spoken is the text of a block, and how it is shown.
+// spoken returns the text of a block and its style.
 func spoken(c schemas.Content) (text, style string) {
 	switch c := c.(type) {
 	case schemas.Text:

@@ -23,8 +23,8 @@ func TestTheReplyIsThatOfTheLog(t *testing.T) {
 	}{
 		{"nothing streamed", nil, "do not run it\n", false},
 		{"the beginning", streamed(0, "do not"), "do not run it\n", false},
-		{"something else", streamed(0, "do run it"), "do run it\n(in place of the above)\ndo not run it\n", false},
-		{"another block", streamed(7, "do run it"), "do run it\n(in place of the above)\ndo not run it\n", false},
+		{"something else", streamed(0, "do run it"), "do run it\n(replaces the text above)\ndo not run it\n", false},
+		{"another block", streamed(7, "do run it"), "do run it\n(replaces the text above)\ndo not run it\n", false},
 		{"more than a reply that was cut off", streamed(0, "do not run it at all"), "do not run it at all\n", true},
 	} {
 		var out strings.Builder

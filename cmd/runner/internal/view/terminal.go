@@ -1,4 +1,4 @@
-// Package view shows what happens in a session: to a person, or as CloudEvents.
+// Package view prints what happens in a session, for a person or as CloudEvents.
 package view
 
 import (
@@ -15,29 +15,29 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Shower shows what happens, in the order in which it comes. It is of one goroutine.
+// Shower prints events and updates in the order of its calls. It is not safe for concurrent use.
 type Shower interface {
 	Event(e schemas.Event) error
 	Update(u schemas.Update) error
 }
 
-// Terminal shows a run to a person: streamed text, tool calls with arguments, progress and results, totals at the end.
-// What models and tools say is shown so that it cannot drive the terminal.
+// Terminal prints a run for a person: streamed text, tool calls with arguments, progress and results, and totals at
+// the end. Text from models and tools is escaped so that it cannot control the terminal.
 type Terminal struct {
 	out   io.Writer
 	color bool
-	fold  bool // calls are shown without their output
+	fold  bool // print calls without their output
 
 	message  string                   // id of the reply being streamed
-	streamed map[int]*strings.Builder // what is shown of each block
-	block    int                      // being shown
-	line     bool                     // whether the cursor is inside a line
+	streamed map[int]*strings.Builder // what was printed of each block
+	block    int                      // index of the block being printed
+	line     bool                     // the cursor is inside a line
 	calls    map[schemas.CallKey]*call
-	speaking schemas.CallKey // the call that was shown last
-	waiting  waiting.Calls   // for a worker
+	speaking schemas.CallKey // the call whose output was printed last
+	waiting  waiting.Calls   // calls that wait for a worker
 }
 
-// NewTerminal shows on out, in colours or without.
+// NewTerminal returns a Terminal that prints to out, with or without colours.
 func NewTerminal(out io.Writer, color bool) *Terminal {
 	return &Terminal{out: out, color: color, streamed: map[int]*strings.Builder{}, calls: map[schemas.CallKey]*call{}}
 }
@@ -50,7 +50,7 @@ const (
 	cyan  = "36"
 )
 
-// Update shows a piece of a reply, or what a tool has put out so far.
+// Update prints a piece of a reply, or the output of a tool so far.
 func (t *Terminal) Update(u schemas.Update) error {
 	switch d := u.Data.(type) {
 	case *schemas.MessageUpdate:
@@ -64,7 +64,7 @@ func (t *Terminal) Update(u schemas.Update) error {
 	return nil
 }
 
-// Event shows what is new by an event.
+// Event prints what an event adds.
 func (t *Terminal) Event(e schemas.Event) error {
 	t.waiting.Event(e, time.Now())
 	switch d := e.Data.(type) {
@@ -84,14 +84,14 @@ func (t *Terminal) Event(e schemas.Event) error {
 		t.end(e.Time, d)
 	case *schemas.SubagentStart:
 		t.of(d.Call, schemas.ToolAgent)
-		t.say(dim, cli.OneLine(strings.TrimRight("  (works in session "+d.Session+") "+d.Name, " ")))
+		t.say(dim, cli.OneLine(strings.TrimRight("  (working in session "+d.Session+") "+d.Name, " ")))
 	case *schemas.RunResumed:
 		t.say(dim, "(resumed "+d.Reason+")")
 	case *schemas.AutoRetryStart:
 		t.say(dim, fmt.Sprintf("(attempt %d of %d in %s)", d.Attempt, d.MaxAttempts,
-			time.Duration(d.DelayMs)*time.Millisecond))
+			schemas.Milliseconds(d.DelayMs)))
 	case *schemas.ModelFallback:
-		t.say(dim, fmt.Sprintf("(going on with %s)", d.To))
+		t.say(dim, fmt.Sprintf("(continuing with model %s)", d.To))
 	case *schemas.BudgetWarning:
 		t.say(dim, fmt.Sprintf("(the budget of this %s is nearly used up)", d.Scope))
 	case *schemas.CommandRejected:
@@ -110,7 +110,7 @@ func (t *Terminal) totals(e schemas.Event, d *schemas.AgentEnd) {
 		style = red
 	}
 	t.say(style, fmt.Sprintf("session %s: %s after %s, %d tokens, $%.4f, %s", e.Session, d.TerminationReason,
-		turns(d.Turns), d.Usage.TotalTokens, d.Usage.Cost.Total, time.Duration(d.DurationMs)*time.Millisecond))
+		turns(d.Turns), d.Usage.TotalTokens, d.Usage.Cost.Total, schemas.Milliseconds(d.DurationMs)))
 }
 
 func turns(n int) string {
@@ -120,7 +120,7 @@ func turns(n int) string {
 	return fmt.Sprintf("%d turns", n)
 }
 
-// Look shows which calls have begun to be late by now. It is to be called from time to time: [waiting.Every].
+// Look prints which calls are late. Call it regularly, for instance from [waiting.Every].
 func (t *Terminal) Look(now time.Time) {
 	for _, line := range t.waiting.Late(now) {
 		t.aside(line)
@@ -133,12 +133,13 @@ func (t *Terminal) aside(line string) {
 	}
 }
 
-// Say shows a line of the program's own.
+// Say prints a line of the program itself. Further lines of the text are marked as written by others.
 func (t *Terminal) Say(text string) { t.say(dim, text) }
 
+// say prints a text and marks all lines but the first: what others write must not look like a line of the view.
 func (t *Terminal) say(style, text string) {
 	t.newline()
-	t.print(style, text)
+	t.print(style, strings.ReplaceAll(strings.TrimRight(text, "\r\n"), "\n", "\n  | "))
 	t.newline()
 }
 
@@ -161,7 +162,8 @@ func (t *Terminal) print(style, text string) {
 	fmt.Fprint(t.out, text)
 }
 
-// keyHint names the variable of a key that is missing. The event's text is the reference implementation's.
+// keyHint returns which variable to set if an API key is missing, for an error text that the reference implementation
+// defines.
 func keyHint(message string) string {
 	_, provider, ok := strings.Cut(message, "No API key for provider: ")
 	if variables := providers.KeyVariables(provider); ok && len(variables) > 0 {
@@ -170,7 +172,7 @@ func keyHint(message string) string {
 	return ""
 }
 
-// Compact shortens arguments to a line.
+// Compact shortens arguments to one line.
 func Compact(args []byte) string {
 	const limit = 200
 	args = bytes.TrimSpace(args)
@@ -180,11 +182,11 @@ func Compact(args []byte) string {
 	return strings.ToValidUTF8(string(args[:limit]), "") + "..."
 }
 
-// mostArgs is how much of the arguments of a call that somebody is to approve is shown.
+// mostArgs limits how much of a call's arguments is printed to the person who approves it.
 const mostArgs = 64 << 10
 
-// Whole shows arguments on one line to somebody who is to approve them: all of them, for what is not seen may be the
-// point of them. Where that is too much, it says how much is missing.
+// Whole returns arguments on one line for the person who approves them: all of them, because what is not shown could
+// be what matters. If they are too long, it says how much is missing.
 func Whole(args []byte) string {
 	var b bytes.Buffer
 	if json.Compact(&b, args) == nil {

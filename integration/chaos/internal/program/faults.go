@@ -20,10 +20,10 @@ const (
 	Reset  Kind = "connections reset"
 )
 
-// Kinds are all of them, in the order in which they are reported.
+// Kinds returns all kinds of faults, in the order in which they are reported.
 func Kinds() []Kind { return []Kind{Kill, Freeze, Stop, Reset, Cut, Stall} }
 
-// Fault is one fault: At is when it begins, For how long it lasts, Target what it is done to.
+// Fault is one fault: it starts at At, lasts for For, and is injected into Target.
 type Fault struct {
 	At, For time.Duration
 	Target  Target
@@ -36,7 +36,7 @@ type Target struct {
 	Number int
 }
 
-// Role is what a process is for.
+// Role is the kind of a process.
 type Role string
 
 // The roles of processes. Counters are toolworkers that count what they execute. Clients are not killed.
@@ -48,11 +48,11 @@ const (
 	Client  Role = "client"
 )
 
-// Roles are all of them, in the order in which they are reported.
+// Roles returns all roles, in the order in which they are reported.
 func Roles() []Role { return []Role{Server, Runner, Worker, Counter, Client} }
 
-// Plan says how long faults are injected, into how many processes of each role, and how long each is left alone between
-// two faults, on average. A role without a gap suffers none.
+// Plan has the time for which faults are injected, the number of processes of each role, and the average time between
+// two faults of a process. A role without a Gap has no faults.
 type Plan struct {
 	Length time.Duration
 	Count  map[Role]int
@@ -62,14 +62,15 @@ type Plan struct {
 const (
 	shortest = 100 * time.Millisecond // fault
 	longest  = 12 * time.Second       // longer than all times after which a runner counts as lost
-	// serverRest is what servers are left alone at least, so that the one that was down catches up before the next.
+	// serverRest is the minimum time between two faults of servers, so that a server can catch up before the next one is
+	// down.
 	serverRest = 2 * time.Second
-	// bothDown is how long two of the servers are down at once, now and then.
+	// bothDown is the maximum time for which two servers are down at once.
 	bothDown = 3 * time.Second
 )
 
-// Faults returns what a seed injects, in order of time. A process suffers one fault after the other. At most one server
-// is down at a time, but for some moments in which a second one is.
+// Faults returns the faults of a seed, sorted by time. The faults of a process do not overlap. One server is down at a
+// time, or two for short moments.
 func Faults(seed uint64, p Plan) []Fault {
 	var all []Fault
 	for i, role := range Roles() {
@@ -112,7 +113,7 @@ func serverFaults(r *rand.Rand, p Plan) []Fault {
 	return faults
 }
 
-// kind draws what is done to a process of a role. Servers have no proxy of their own, clients no process.
+// kind draws a kind of fault for a process of a role. Servers have no proxies, and clients are not processes.
 func kind(r *rand.Rand, role Role) Kind {
 	switch role {
 	case Client:
@@ -123,7 +124,7 @@ func kind(r *rand.Rand, role Role) Kind {
 	return []Kind{Kill, Kill, Kill, Freeze, Freeze, Stop, Stop, Cut, Stall, Reset}[r.IntN(10)]
 }
 
-// duration draws a time that is short or long with the same probability on a scale of powers.
+// duration draws a time between shortest and longest; each power of two is equally likely.
 func duration(r *rand.Rand) time.Duration {
 	octaves := 0
 	for d := shortest; d < longest; d *= 2 {

@@ -1,5 +1,5 @@
-// Package program makes out of a seed what a chaos test does: the commands that clients send, and the faults that are
-// injected meanwhile. The same seed makes the same.
+// Package program derives from a seed what a chaos test does: the commands that clients send, and the faults that are
+// injected in the meantime. The same seed gives the same commands and faults.
 package program
 
 import (
@@ -16,24 +16,24 @@ type Step struct {
 	Pause time.Duration // before it is sent
 	ID    string
 	Data  schemas.CommandData
-	Again bool // it repeats an earlier command, id and all
-	Loose bool // it is sent without waiting for an acknowledgement
+	Again bool // repeats an earlier command with the same id
+	Loose bool // is sent without waiting for an acknowledgement
 }
 
-// The models that a session changes between: one that streams slowly and calls no tools, and one that calls the tools
-// that the lines of a prompt name.
+// The models of a session: Slow streams slowly and calls no tools, Caller calls the tools that the lines of a prompt
+// name.
 var (
 	Slow   = schemas.ModelRef{API: "scripted", Provider: "scripted", ID: "scripted"}
 	Caller = schemas.ModelRef{API: "rehearsal", Provider: "rehearsal", ID: "rehearsal"}
 )
 
-// CountFile is the file to which commands of the tool bash append a line, and LinePrefix what they write it with.
+// Commands of the tool bash append a line to the file CountFile. They start with LinePrefix.
 const (
 	CountFile  = "bash.count"
 	LinePrefix = "echo "
 )
 
-// weights say how often each kind of step comes.
+// weights are the relative frequencies of the kinds of steps.
 var weights = []struct {
 	weight int
 	make   func(*session) Step
@@ -49,7 +49,7 @@ var weights = []struct {
 	{12, (*session).again},
 }
 
-// session makes the steps of one session.
+// session generates the steps of one session.
 type session struct {
 	*rand.Rand
 	name   string
@@ -57,7 +57,7 @@ type session struct {
 	inputs []string // ids of prompts, steers and follow-ups
 }
 
-// Session returns the program of a session, which takes about as long as given if commands take no time.
+// Session returns the program of a session. Its pauses add up to about length and are pace long on average.
 func Session(seed uint64, name string, length, pace time.Duration) []Step {
 	s := &session{Rand: rand.New(rand.NewPCG(seed, hash(name))), name: name}
 	if s.chance(75) {
@@ -98,12 +98,12 @@ func (s *session) draw() Step {
 
 func (s *session) chance(percent int) bool { return s.IntN(100) < percent }
 
-// step gives a new command its id.
+// step returns a new command with its id.
 func (s *session) step(data schemas.CommandData) Step {
 	return Step{ID: fmt.Sprintf("%s-%d", s.name, len(s.sent)), Data: data, Loose: s.chance(3)}
 }
 
-// input is a step whose text names it: no two inputs of a test are alike.
+// input returns a step whose text contains its id, so that no two inputs of a test are alike.
 func (s *session) input(make func(schemas.Input) schemas.CommandData, lines ...string) Step {
 	step := s.step(nil)
 	text := strings.Join(append([]string{"say " + step.ID}, lines...), "\n")
@@ -129,7 +129,7 @@ func (s *session) asPrompt(in schemas.Input) schemas.CommandData {
 
 func (s *session) prompt() Step { return s.input(s.asPrompt) }
 
-// toolPrompt asks for one to four calls at once.
+// toolPrompt returns a prompt for one to four parallel calls.
 func (s *session) toolPrompt() Step {
 	var lines []string
 	for i := range 1 + s.IntN(4) {
@@ -138,32 +138,32 @@ func (s *session) toolPrompt() Step {
 	return s.input(s.asPrompt, lines...)
 }
 
-// call is a line that the model turns into a call. One in eight begins a sub-agent, which makes a call of its own.
+// call returns a line that the model turns into a call. One in eight starts a sub-agent, which makes the call.
 func (s *session) call(key string) string {
 	if !s.chance(12) {
 		return s.work(key)
 	}
 	line := s.work(key)
-	if s.chance(20) { // and its own one
+	if s.chance(20) { // a sub-agent of the sub-agent makes the call
 		line = s.agent(line)
 	}
 	return s.agent(line)
 }
 
-// agent is a line that begins a sub-agent with a prompt.
+// agent returns a line that starts a sub-agent with a prompt.
 func (s *session) agent(prompt string) string {
 	background := s.chance(50)
 	args, err := schemas.Marshal(schemas.SubagentCall{
 		Prompt: prompt, Background: background, Join: background && s.chance(40),
 	})
 	if err != nil {
-		panic(err) // texts and truths always encode
+		panic(err) // strings and booleans can always be encoded
 	}
 	return "call " + schemas.ToolAgent + " " + string(args)
 }
 
-// work is a line that is a call of an unsafe, idempotent or read-only tool. The key goes to the count file where the
-// tool does not get its own.
+// work returns a line that calls an unsafe, idempotent or read-only tool. An unsafe call writes key to the count file,
+// because bash does not receive the key of its call.
 func (s *session) work(key string) string {
 	ms := s.IntN(400)
 	if s.chance(10) {
@@ -197,7 +197,7 @@ func (s *session) clear() Step {
 	return s.step(&schemas.ClearQueue{Queue: string(queues[s.IntN(len(queues))])})
 }
 
-// cancel withdraws one of the newest inputs, or one that never was.
+// cancel withdraws one of the newest inputs, or one that was never sent.
 func (s *session) cancel() Step {
 	id := "nobody"
 	if n := len(s.inputs); n > 0 && !s.chance(5) {

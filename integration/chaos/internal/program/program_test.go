@@ -18,17 +18,17 @@ var plan = program.Plan{
 	},
 }
 
-func TestSeedRepeatsItself(t *testing.T) {
+func TestSameSeedGivesSameProgramAndFaults(t *testing.T) {
 	same := func() ([]program.Step, []program.Fault) {
 		return program.Session(7, "s1", time.Minute, time.Second), program.Faults(7, plan)
 	}
 	steps, faults := same()
 	steps2, faults2 := same()
 	if d := cmp.Diff(steps, steps2); d != "" {
-		t.Errorf("two programs of a seed differ: %s", d)
+		t.Errorf("two programs of one seed differ: %s", d)
 	}
 	if d := cmp.Diff(faults, faults2); d != "" {
-		t.Errorf("two schedules of a seed differ: %s", d)
+		t.Errorf("two schedules of one seed differ: %s", d)
 	}
 	if d := cmp.Diff(steps, program.Session(8, "s1", time.Minute, time.Second)); d == "" {
 		t.Error("two seeds have the same program")
@@ -38,7 +38,7 @@ func TestSeedRepeatsItself(t *testing.T) {
 	}
 }
 
-func TestProgramsHaveEverything(t *testing.T) {
+func TestProgramHasAllKindsOfSteps(t *testing.T) {
 	kinds, again := map[schemas.CommandKind]int{}, 0
 	ids := map[string]bool{}
 	for _, step := range program.Session(1, "s1", 10*time.Minute, time.Second) {
@@ -53,11 +53,11 @@ func TestProgramsHaveEverything(t *testing.T) {
 	for _, kind := range []schemas.CommandKind{schemas.CommandPrompt, schemas.CommandSteer, schemas.CommandFollowUp,
 		schemas.CommandAbort, schemas.CommandClearQueue, schemas.CommandCancelInput, schemas.CommandSetModel} {
 		if kinds[kind] == 0 {
-			t.Errorf("no %s", kind)
+			t.Errorf("the program has no %s", kind)
 		}
 	}
 	if again == 0 {
-		t.Error("nothing is repeated")
+		t.Error("the program repeats no command")
 	}
 }
 
@@ -67,11 +67,11 @@ func TestFaultsOfAProcessDoNotOverlap(t *testing.T) {
 		var at time.Duration
 		for _, f := range program.Faults(seed, plan) {
 			if f.At < at || f.At >= plan.Length {
-				t.Fatalf("seed %d: %+v comes after %s", seed, f, at)
+				t.Fatalf("seed %d: %+v is not between %s and the end of the plan", seed, f, at)
 			}
 			at = f.At
 			if f.At < until[f.Target] {
-				t.Fatalf("seed %d: %+v begins before the one before it has ended", seed, f)
+				t.Fatalf("seed %d: %+v starts during the last fault of the same process", seed, f)
 			}
 			until[f.Target] = f.At + f.For
 		}

@@ -1,4 +1,4 @@
-// Package proxy stands between a client and a server and cuts, stalls and heals what passes.
+// Package proxy forwards TCP connections between a client and a server, and can cut, stall and reset them.
 package proxy
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Proxy passes TCP connections on to one address. A connection that cannot be passed on is closed. All methods may be
+// Proxy forwards TCP connections to one address. It closes a connection that it cannot forward. All methods may be
 // called concurrently.
 type Proxy struct {
 	target   string
@@ -19,13 +19,13 @@ type Proxy struct {
 	conns  map[net.Conn]struct{} // both ends of every connection
 	cut    bool
 	closed bool
-	flow   chan struct{} // closed while bytes may pass
+	flow   chan struct{} // closed while bytes are forwarded
 }
 
 // dialTimeout bounds how long a connection to the target may take.
 const dialTimeout = 2 * time.Second
 
-// New listens on a free port of 127.0.0.1 and passes on to target. The caller has to [Proxy.Close] it.
+// New listens on a free port of 127.0.0.1 and forwards to target. The caller has to call [Proxy.Close].
 func New(target string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -37,7 +37,7 @@ func New(target string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where the proxy listens, as host:port.
+// Addr returns the address on which the proxy listens, as host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Cut closes all connections and refuses new ones until [Proxy.Heal].
@@ -48,14 +48,14 @@ func (p *Proxy) Cut() {
 	p.closeAll()
 }
 
-// Reset closes all connections. New ones are welcome.
+// Reset closes all connections. It still accepts new ones.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closeAll()
 }
 
-// Stall keeps connections open and lets nothing pass in either direction until [Proxy.Heal].
+// Stall keeps connections open and forwards no bytes in either direction until [Proxy.Heal].
 func (p *Proxy) Stall() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +64,7 @@ func (p *Proxy) Stall() {
 	}
 }
 
-// Heal undoes Cut and Stall: what was stalled passes.
+// Heal undoes Cut and Stall. Bytes that were stalled are forwarded.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *Proxy) Heal() {
 	p.open()
 }
 
-// Close ends the proxy and every connection, and returns when all is over.
+// Close closes the listener and all connections, and waits for the proxy's goroutines.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -105,7 +105,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve passes one connection on until either side ends it.
+// serve forwards one connection until either side closes it.
 func (p *Proxy) serve(client net.Conn) {
 	defer client.Close()
 	if !p.add(client) {
@@ -128,7 +128,7 @@ func (p *Proxy) serve(client net.Conn) {
 	back.Wait()
 }
 
-// pass copies until one side ends and then ends the other.
+// pass copies bytes until one side is closed, and then closes the other one.
 func (p *Proxy) pass(to, from net.Conn) {
 	defer to.Close()
 	defer from.Close()
@@ -147,7 +147,7 @@ func (p *Proxy) pass(to, from net.Conn) {
 	}
 }
 
-// wait returns once bytes may pass.
+// wait returns once bytes may be forwarded.
 func (p *Proxy) wait() {
 	p.mu.Lock()
 	flow := p.flow
@@ -155,7 +155,7 @@ func (p *Proxy) wait() {
 	<-flow
 }
 
-// add reports false if no connection may be opened.
+// add registers a connection. It returns false if the proxy is cut or closed.
 func (p *Proxy) add(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// deadline is for one step of a test on a busy machine.
+// deadline bounds one step of a test; it is long enough for a busy machine.
 const deadline = 30 * time.Second
 
-// through starts a server that echoes lines and a proxy before it.
+// through starts a server that echoes lines, and a proxy to it.
 func through(t *testing.T) *proxy.Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -76,35 +76,35 @@ func (c client) echoes(t *testing.T) bool {
 	return err == nil && line == "line\n"
 }
 
-func TestPassesResetsCutsAndHeals(t *testing.T) {
+func TestProxyForwardsResetsCutsAndHeals(t *testing.T) {
 	p := through(t)
 	first := dial(t, p)
 	if !first.echoes(t) {
-		t.Fatal("nothing passes")
+		t.Fatal("no line is forwarded")
 	}
 	p.Reset()
 	if first.echoes(t) {
-		t.Error("a connection outlives its reset")
+		t.Error("a connection is open after a reset")
 	}
 	second := dial(t, p)
 	if !second.echoes(t) {
-		t.Error("nothing passes after a reset")
+		t.Error("no line is forwarded after a reset")
 	}
 	p.Cut()
 	if second.echoes(t) || dial(t, p).echoes(t) {
-		t.Error("something passes where all is cut")
+		t.Error("a line is forwarded although the proxy is cut")
 	}
 	p.Heal()
 	if !dial(t, p).echoes(t) {
-		t.Error("nothing passes after healing")
+		t.Error("no line is forwarded after healing")
 	}
 }
 
-func TestStallHoldsBack(t *testing.T) {
+func TestStallForwardsNothingUntilHeal(t *testing.T) {
 	p := through(t)
 	c := dial(t, p)
 	if !c.echoes(t) {
-		t.Fatal("nothing passes")
+		t.Fatal("no line is forwarded")
 	}
 	p.Stall()
 	if _, err := fmt.Fprintln(c, "held"); err != nil {
@@ -114,7 +114,7 @@ func TestStallHoldsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line, err := c.heard.ReadString('\n'); err == nil {
-		t.Errorf("%q passes while all is stalled", line)
+		t.Errorf("%q was forwarded although the proxy is stalled", line)
 	}
 	p.Heal()
 	if err := c.SetReadDeadline(time.Now().Add(deadline)); err != nil {

@@ -1,2 +1,2 @@
-// Package ecmascript translates regular expressions of JavaScript, as with its flag u, for other engines.
+// Package ecmascript translates regular expressions of JavaScript, with its flag u, for other engines.
 package ecmascript

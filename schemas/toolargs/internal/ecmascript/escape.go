@@ -11,12 +11,12 @@ import (
 	"unicode/utf8"
 )
 
-// ErrBeyond says that a pattern has what Go's engine does not: lookaround or a backreference.
+// ErrBeyond is wrapped by the error of a pattern with a feature that Go's engine lacks: lookaround or a backreference.
 var ErrBeyond = errors.New("lookaround or a backreference")
 
 var errPatternEnd = errors.New("ends in the middle of an escape")
 
-// MaxSize is how many bytes a translation may have: it bounds what repeated groups are written out to.
+// MaxSize is the largest size of a translation in bytes. It limits the expansion of repeated groups.
 const MaxSize = 1 << 16
 
 // ForGo translates a pattern for package regexp. The error wraps [ErrBeyond] if only [ForRegexp2] can.
@@ -37,16 +37,16 @@ func ForRegexp2(pattern string) (string, error) {
 	return string(t.out), err
 }
 
-// translator writes a pattern of JavaScript, as with its flag u, in the words of another engine: the dot, white space,
-// \uXXXX, empty classes, names of groups.
+// translator translates a pattern of JavaScript, with its flag u, into the syntax of another engine: the dot, white
+// space, \uXXXX, empty classes, names of groups.
 type translator struct {
 	in     string
 	out    []byte
-	code   string // how the engine writes a code point, for fmt
+	code   string // the engine's syntax of a code point, for fmt
 	beyond bool   // the engine has lookaround and backreferences
-	forget bool   // groups have to forget what they captured in the repetition before
+	forget bool   // groups have to drop what they captured in the repetition before
 
-	names   map[string]int // of groups, by their number; known beforehand, for a reference may come first
+	names   map[string]int // numbers of named groups; known in advance, because a reference may come first
 	groups  int            // that capture, so far
 	highest int            // group referred to
 	open    []opening
@@ -88,7 +88,7 @@ func (t *translator) dot() { t.write(1, `[^\n\r`+t.point(0x2028)+t.point(0x2029)
 // point writes a code point.
 func (t *translator) point(r rune) string { return fmt.Sprintf(t.code, r) }
 
-// write takes n bytes of the input and writes the text for them.
+// write skips n bytes of the input and writes the text for them.
 func (t *translator) write(n int, text string) {
 	t.in = t.in[n:]
 	t.out = append(t.out, text...)
@@ -100,7 +100,7 @@ const (
 		`\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}`
 )
 
-// escape translates one escape sequence, inside a class or outside.
+// escape translates one escape sequence, inside or outside a class.
 func (t *translator) escape(inClass bool) error {
 	if len(t.in) < 2 {
 		return errPatternEnd
@@ -126,7 +126,7 @@ func (t *translator) escape(inClass bool) error {
 			t.write(2, `\x08`)
 		case !t.beyond:
 			t.write(2, t.in[:2])
-		case c == 'b': // regexp2's own has words of all scripts
+		case c == 'b': // regexp2's own \b knows words of all scripts
 			t.write(2, `(?:(?<=\w)(?!\w)|(?<!\w)(?=\w))`)
 		default:
 			t.write(2, `(?:(?<=\w)(?=\w)|(?<!\w)(?!\w))`)
@@ -154,7 +154,7 @@ func (t *translator) escape(inClass bool) error {
 	return nil
 }
 
-// rewriteDash replaces the bare dash just written, which would make a range in a class.
+// rewriteDash escapes the dash just written, which would make a range in a class.
 func (t *translator) rewriteDash() error {
 	t.out = append(t.out[:len(t.out)-1], `\-`...)
 	return nil
@@ -182,7 +182,7 @@ func (t *translator) codeEscape() error {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// codePoint reads \xHH, \uHHHH or \u{H...} at the start of s, and how long it is.
+// codePoint parses \xHH, \uHHHH or \u{H...} at the start of s. n is its length.
 func codePoint(s string) (r rune, n int, ok bool) {
 	var digits string
 	switch {
@@ -206,7 +206,7 @@ func codePoint(s string) (r rune, n int, ok bool) {
 	return rune(code), n, true
 }
 
-// property translates \p{...}: the names of scripts are prefixed there, and those of categories may be long.
+// property translates \p{...}. In JavaScript the names of scripts have a prefix, and those of categories may be long.
 func (t *translator) property() error {
 	end := strings.IndexByte(t.in, '}')
 	if len(t.in) < 3 || t.in[2] != '{' || end < 0 {
@@ -223,7 +223,7 @@ func (t *translator) property() error {
 	return nil
 }
 
-// class translates a character class. An empty one matches nothing there, and everything when negated.
+// class translates a character class. In JavaScript an empty one matches nothing, and everything if negated.
 func (t *translator) class() error {
 	switch {
 	case strings.HasPrefix(t.in, "[]"):

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// group translates what opens a group. Names become numbers: regexp2 numbers named groups behind all others.
+// group translates the opening of a group. Names become numbers: regexp2 numbers named groups after all others.
 func (t *translator) group() error {
 	o := opening{at: len(t.out), groups: t.groups, behind: len(t.open) > 0 && t.open[len(t.open)-1].behind}
 	if strings.HasPrefix(t.in, "(?<=") || strings.HasPrefix(t.in, "(?<!") {
@@ -45,19 +45,19 @@ func (t *translator) group() error {
 	return nil
 }
 
-// opening is a group that has not been closed.
+// opening is a group that is not closed yet.
 type opening struct {
 	at     int  // where it begins in the output
 	groups int  // that capture, before it
 	behind bool // it is matched from right to left
 }
 
-// close translates what closes a group. In JavaScript each repetition forgets what the groups in it captured in the one
-// before; here a group does so by popping its capture, where a repetition begins.
+// close translates the end of a group. In JavaScript each repetition drops what the groups in it captured in the
+// repetition before. The translation pops the captures at the beginning of a repetition.
 func (t *translator) close() error {
 	t.write(1, ")")
 	if len(t.open) == 0 {
-		return nil // which the engine refuses
+		return nil // the engine refuses it
 	}
 	o := t.open[len(t.open)-1]
 	t.open = t.open[:len(t.open)-1]
@@ -108,7 +108,7 @@ func groupNames(pattern string) (map[string]int, error) {
 	return names, nil
 }
 
-// reference translates \1 and \k<name>, in a group of its own, so that a digit behind it stays one.
+// reference translates \1 and \k<name>. It puts the reference into a group, so that a digit after it stays a digit.
 func (t *translator) reference() error {
 	if !t.beyond {
 		return ErrBeyond

@@ -1,0 +1,78 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// A client that sends more commands of a kind than may wait for a session gets ErrInboxFull, both when the client
+// gives up and when its context ends. Until then it retries, and succeeds as soon as there is room.
+func TestFullInboxIsReported(t *testing.T) {
+	t.Parallel()
+	const most = 1000
+	_, c := bustest.Small(t)
+	var all errgroup.Group
+	all.SetLimit(16)
+	for range most {
+		all.Go(func() error {
+			_, err := c.JetStream().Publish(bustest.Deadline(t), "agent.cmd.s1.abort", []byte("{}"))
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	impatient, err := client.New(c.NATS(), client.Options{RequestTimeout: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := impatient.Session("s1").Send(t.Context(), &schemas.Abort{}); !errors.Is(err, client.ErrInboxFull) {
+		t.Errorf("given up by the client: %v", err)
+	}
+	patient := bustest.Client(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := patient.Session("s1").Send(ctx, &schemas.Abort{}); !errors.Is(err, client.ErrInboxFull) ||
+		!errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("given up by the caller: %v", err)
+	}
+	if _, err := patient.Session("s2").Send(t.Context(), &schemas.Abort{}); err != nil {
+		t.Errorf("to another session: %v", err)
+	}
+	stream, err := c.JetStream().Stream(t.Context(), schemas.StreamCommands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := time.AfterFunc(200*time.Millisecond, func() { _ = stream.DeleteMsg(context.Background(), 1) })
+	defer room.Stop()
+	if _, err := patient.Session("s1").Send(t.Context(), &schemas.Abort{}); err != nil {
+		t.Errorf("while there is room: %v", err)
+	}
+}
+
+// A stream that stores queries acknowledges each of them, which is no answer: it would be an empty list.
+func TestQueryPassesOverAcknowledgements(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	_, err := c.JetStream().CreateStream(bustest.Deadline(t),
+		jetstream.StreamConfig{Name: "AUDIT", Subjects: []string{"agent.query.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asking, err := client.New(c.NATS(), client.Options{RequestTimeout: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page, err := asking.Session("s1").Messages(t.Context(), schemas.MessagesQuery{}); err == nil {
+		t.Errorf("without a runner the answer is %+v", page)
+	}
+}

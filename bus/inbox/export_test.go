@@ -1,0 +1,17 @@
+package inbox
+
+import (
+	"context"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Sweep sweeps one round of the stream for an inbox that does not run, and returns the sequence at which the next round
+// starts.
+func (in *Inbox) Sweep(ctx context.Context) (next uint64, err error) {
+	if in.stream, err = in.conn.JetStream().Stream(ctx, schemas.StreamCommands); err != nil {
+		return 0, err
+	}
+	in.sweepRound(ctx)
+	return in.swept, nil
+}

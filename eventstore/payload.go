@@ -1,0 +1,112 @@
+package eventstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+const blobScheme = "nats://" + schemas.BucketBlobs + "/"
+
+// blob is a payload in the object store. Its name is <session>/<writer>/<digest>. No other session and no other writer
+// of the session has the same name, so the payload may be deleted with the session, and by a writer whose commit was
+// refused. In logs of earlier versions the name is the digest alone.
+type blob struct {
+	name string
+	data []byte
+}
+
+// blobRef returns the value of ce-dataref for the object with this name.
+func blobRef(name string) string { return blobScheme + name }
+
+// digestOf returns the SHA-256 of a payload in hex, the last part of its object's name.
+func digestOf(payload []byte) string {
+	sum := sha256.Sum256(payload)
+	return hex.EncodeToString(sum[:])
+}
+
+// OwnPayload reports whether a data reference refers to a payload of this session. It returns false for a payload of an
+// earlier version, which named payloads by their digest alone: events of other sessions may refer to the same payload.
+func OwnPayload(session, ref string) bool { return strings.HasPrefix(ref, blobScheme+session+"/") }
+
+// NamesSession reports whether a data reference contains the session that it belongs to. Those of earlier versions do
+// not.
+func NamesSession(ref string) bool { return strings.Contains(strings.TrimPrefix(ref, blobScheme), "/") }
+
+// IsPayload reports whether a data reference refers to data, by its digest.
+func IsPayload(ref string, data []byte) bool {
+	return strings.HasPrefix(ref, blobScheme) && ref[strings.LastIndexByte(ref, '/')+1:] == digestOf(data)
+}
+
+// Payload returns the data behind an event's data reference. An error wraps [ErrDamaged] if the data is missing or does
+// not match its digest.
+func (s *Store) Payload(ctx context.Context, ref string) ([]byte, error) {
+	return s.payload(ctx, ref)
+}
+
+func (s *Store) payload(ctx context.Context, ref string) ([]byte, error) {
+	name, ok := strings.CutPrefix(ref, blobScheme)
+	if !ok {
+		return nil, fmt.Errorf("%w: payload reference %q is not in %s", ErrDamaged, ref, blobScheme)
+	}
+	data, err := s.object(ctx, name)
+	switch {
+	case errors.Is(err, errLost):
+		return nil, fmt.Errorf("%w: payload %s: %w", ErrDamaged, ref, err)
+	case err != nil:
+		return nil, fmt.Errorf("payload %s: %w", ref, err)
+	}
+	if !IsPayload(ref, data) {
+		return nil, fmt.Errorf("%w: payload %s has the SHA-256 %s", ErrDamaged, ref, digestOf(data))
+	}
+	return data, nil
+}
+
+// PayloadSize returns the size in bytes of the data behind a data reference; 0 if the data was deleted.
+func (s *Store) PayloadSize(ctx context.Context, ref string) (size int64, err error) {
+	err = s.inBlobs(ctx, func(ctx context.Context, bucket jetstream.ObjectStore) error {
+		info, err := bucket.GetInfo(ctx, strings.TrimPrefix(ref, blobScheme))
+		if err == nil {
+			size = int64(min(info.Size, math.MaxInt64))
+		}
+		return err
+	})
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return 0, nil
+	}
+	return size, err
+}
+
+// PutPayload stores data again under the data reference that it had. Data that does not match the reference is an
+// error.
+func (s *Store) PutPayload(ctx context.Context, ref string, data []byte) error {
+	if !IsPayload(ref, data) {
+		return fmt.Errorf("eventstore: put payload %.200s: it is for other data", ref)
+	}
+	if err := s.putBlob(ctx, strings.TrimPrefix(ref, blobScheme), data); err != nil {
+		return fmt.Errorf("eventstore: put payload %s: %w", ref, err)
+	}
+	return nil
+}
+
+// DeletePayload deletes the data behind a data reference without a trace, if it was stored up to a sequence of the
+// object store's stream; 0 deletes it in any case. It refuses a payload that is not the session's own ([OwnPayload]).
+// Deleting what does not exist is no error.
+func (s *Store) DeletePayload(ctx context.Context, session, ref string, upTo uint64) error {
+	if !OwnPayload(session, ref) {
+		return fmt.Errorf("eventstore: payload %.200q is not session %s's own", ref, session)
+	}
+	name := strings.TrimPrefix(ref, blobScheme)
+	if err := s.deleteObject(ctx, name, upTo); err != nil {
+		return fmt.Errorf("eventstore: delete payload %s: %w", ref, err)
+	}
+	return nil
+}

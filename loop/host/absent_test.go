@@ -1,0 +1,47 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/loop/internal/looptest"
+)
+
+// Absent opens the log and loads nothing. If the log cannot be opened, the session does not count as absent.
+func TestAbsent(t *testing.T) {
+	t.Parallel()
+	opened, fails := 0, error(nil)
+	r := looptest.New(t, looptest.ToolThenDone("t1"))
+	r.Deliver("p1", looptest.Prompt("go"))
+	session := r.Events()[0].Session
+	h := r.NewHost(looptest.ToolThenDone("t1"), func(o *host.Options) {
+		open := o.Open
+		o.Open = func(ctx context.Context, session string) (host.SessionLog, error) {
+			opened++
+			if fails != nil {
+				return nil, fails
+			}
+			return open(ctx, session)
+		}
+	})
+	for _, tt := range []struct {
+		about, session string
+		fails          error
+		want           bool
+	}{
+		{"no log", "none", nil, true}, {"a log", session, nil, false}, {"no answer", "none", errors.New("no answer"), false},
+	} {
+		opened, fails = 0, tt.fails
+		if got := h.Absent(t.Context(), tt.session); got != tt.want || opened != 1 || h.Loaded() != 0 {
+			t.Errorf("%s: absent %t after %d looks, %d sessions loaded", tt.about, got, opened, h.Loaded())
+		}
+	}
+	fails, r.Host = nil, h
+	r.Deliver("p2", looptest.Prompt("on"))
+	opened = 0
+	if h.Absent(t.Context(), session) || opened != 0 {
+		t.Errorf("one that is loaded is absent, or was looked for %d times", opened)
+	}
+}
