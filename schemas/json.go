@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"sync"
+	"time"
 )
 
 // UnknownTypeError is the error of a reader that found a type it does not know. The data is not damaged: a newer writer
@@ -127,4 +129,17 @@ func tooDeep(text []byte, most int) bool {
 		}
 	}
 	return false
+}
+
+// Milliseconds returns n milliseconds as a duration. Members such as timeoutMs may have any 64 bit integer: a value
+// that a duration cannot hold, beyond 292 years, becomes the longest or shortest duration instead of wrapping around.
+func Milliseconds(n int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	switch {
+	case n > most:
+		return math.MaxInt64
+	case n < -most:
+		return math.MinInt64
+	}
+	return time.Duration(n) * time.Millisecond
 }
