@@ -31,7 +31,9 @@ const (
 
 const (
 	deletionDelay = 700 * time.Millisecond // at most, after the start of the sub-agent
-	deletionTry   = 20 * time.Second       // timeout of one try
+	// The first try has a short timeout, because it waits in vain for an answer of a killed server. Each further try has
+	// twice as much, up to the longest.
+	deletionTry, longestDeletionTry = 3 * time.Second, 24 * time.Second
 	// crashedSteps is the probability, in percent, that a deleter crashes after a step of its first try.
 	crashedSteps = 8
 )
@@ -150,9 +152,9 @@ func (d *deletions) delete(ctx context.Context, p target) error {
 		}
 		return nil
 	}
-	for {
+	for timeout := deletionTry; ; timeout = min(2*timeout, longestDeletionTry) {
 		o := retention.Options{Store: store, AbortWait: 300 * time.Millisecond, AfterStep: crash}
-		once, cancel := context.WithTimeout(ctx, deletionTry)
+		once, cancel := context.WithTimeout(ctx, timeout)
 		_, err := retention.NewDeleter(conn, o).Delete(once, retention.Request{Session: p.session, Force: true})
 		cancel()
 		if err == nil || errors.Is(err, retention.ErrNoSession) {

@@ -1,4 +1,4 @@
-package integration_test
+package sourcetree_test
 
 import (
 	"go/ast"

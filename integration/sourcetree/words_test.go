@@ -1,4 +1,4 @@
-package integration_test
+package sourcetree_test
 
 import (
 	"go/scanner"
@@ -116,11 +116,11 @@ func writings(t *testing.T) map[string]string {
 		}
 	}
 	for _, name := range goFiles(t) {
-		source, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(name)))
+		source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name != "integration/words_test.go" {
+		if name != "integration/sourcetree/words_test.go" {
 			all[name] = comments(source)
 		}
 	}
@@ -154,7 +154,7 @@ func comments(source []byte) string {
 // goFiles returns the Go files of the repository, by path from its root.
 func goFiles(t *testing.T) (all []string) {
 	t.Helper()
-	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func goFiles(t *testing.T) (all []string) {
 			return fs.SkipDir
 		}
 		if filepath.Ext(name) == ".go" {
-			all = append(all, strings.TrimPrefix(filepath.ToSlash(name), "../"))
+			all = append(all, strings.TrimPrefix(filepath.ToSlash(name), root+"/"))
 		}
 		return nil
 	})

@@ -1,4 +1,4 @@
-package integration_test
+package sourcetree_test
 
 import (
 	"go/ast"
@@ -20,7 +20,7 @@ import (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func documents(t *testing.T) map[string]string {
 			return nil
 		}
 		text, err := os.ReadFile(name)
-		all[strings.TrimPrefix(filepath.ToSlash(name), "../")] = string(text)
+		all[strings.TrimPrefix(filepath.ToSlash(name), root+"/")] = string(text)
 		return err
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func TestLinksInDocumentsLead(t *testing.T) {
 			if file != "" {
 				target = path.Join(path.Dir(name), file)
 			}
-			if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(target))); err != nil {
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(target))); err != nil {
 				t.Errorf("%s links %s: %v", name, m[1], err)
 			} else if linked, ok := all[target]; ok && anchor != "" && !anchors(linked)[anchor] {
 				t.Errorf("%s links %s, but the document has no such heading", name, m[1])
@@ -127,7 +127,7 @@ var notYetThere = map[string]bool{"./mytool": true}
 // decisions and the changelog, which describe past versions.
 func TestCommandsInDocumentsExist(t *testing.T) {
 	t.Parallel()
-	everywhere := testsOf(t, "..", true)
+	everywhere := testsOf(t, root, true)
 	commands := 0
 	for name, text := range documents(t) {
 		if strings.HasPrefix(name, "docs/decisions/") || name == "CHANGELOG.md" {
@@ -141,12 +141,12 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 					continue
 				}
 				commands++
-				info, err := os.Stat(filepath.Join("..", filepath.FromSlash(folder)))
+				info, err := os.Stat(filepath.Join(root, filepath.FromSlash(folder)))
 				if err != nil || !info.IsDir() {
 					t.Errorf("%s has %q, but package %s does not exist", name, command, m[1])
 					continue
 				}
-				maps.Copy(tests, testsOf(t, filepath.Join("..", filepath.FromSlash(folder)), below))
+				maps.Copy(tests, testsOf(t, filepath.Join(root, filepath.FromSlash(folder)), below))
 			}
 			for _, m := range goSelected.FindAllStringSubmatch(command, -1) {
 				if m[2] != "xxx" && len(tests) > 0 && !selects(m[1], m[2], tests) {
@@ -172,7 +172,7 @@ var namedFlag = regexp.MustCompile("`--([a-z][a-z0-9-]*)")
 // tested, or in always: every program has those.
 func TestFlagsInDocumentsExist(t *testing.T) {
 	t.Parallel()
-	settings, err := os.ReadFile(filepath.Join("..", "cmd", "internal", "cli", "settings.txt"))
+	settings, err := os.ReadFile(filepath.Join(root, "cmd", "internal", "cli", "settings.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

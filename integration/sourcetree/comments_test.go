@@ -1,4 +1,4 @@
-package integration_test
+package sourcetree_test
 
 import (
 	"go/ast"
@@ -35,7 +35,7 @@ func TestCommentsNameWhatIsThere(t *testing.T) {
 		set := token.NewFileSet()
 		var files []*ast.File
 		for _, name := range dirs[dir] {
-			file, err := parser.ParseFile(set, filepath.Join("..", filepath.FromSlash(name)), nil, parser.ParseComments)
+			file, err := parser.ParseFile(set, filepath.Join(root, filepath.FromSlash(name)), nil, parser.ParseComments)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package integration_test
+package sourcetree_test
 
 import (
 	"fmt"
@@ -15,12 +15,12 @@ import (
 func TestGoInDocumentsCompiles(t *testing.T) {
 	t.Parallel()
 	documents := []string{"README.md"}
-	err := filepath.WalkDir(filepath.Join("..", "docs"), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Name() == "node_modules" {
 			return fs.SkipDir
 		}
 		if err == nil && filepath.Ext(path) == ".md" {
-			documents = append(documents, strings.TrimPrefix(filepath.ToSlash(path), "../"))
+			documents = append(documents, strings.TrimPrefix(filepath.ToSlash(path), root+"/"))
 		}
 		return err
 	})
@@ -29,7 +29,7 @@ func TestGoInDocumentsCompiles(t *testing.T) {
 	}
 	programs := map[string]string{}
 	for _, document := range documents {
-		text, err := os.ReadFile(filepath.Join("..", document))
+		text, err := os.ReadFile(filepath.Join(root, document))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,11 +74,11 @@ func goBlocks(text string) (blocks []string) {
 // their imports once for all of them.
 func vet(t *testing.T, programs map[string]string) (string, error) {
 	t.Helper()
-	root, err := filepath.Abs("..")
+	tree, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	module, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	module, err := os.ReadFile(filepath.Join(tree, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func vet(t *testing.T, programs map[string]string) (string, error) {
 	dir := t.TempDir()
 	files := map[string]string{
 		"go.mod":  fmt.Sprintf("module programs\n\n%s", version),
-		"go.work": fmt.Sprintf("%s\nuse (\n\t.\n\t%q\n)\n", version, root),
+		"go.work": fmt.Sprintf("%s\nuse (\n\t.\n\t%q\n)\n", version, tree),
 	}
 	for name, program := range programs {
 		files[filepath.Join(name, "main.go")] = program

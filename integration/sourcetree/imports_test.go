@@ -1,4 +1,4 @@
-package integration_test
+package sourcetree_test
 
 import (
 	"cmp"
@@ -252,7 +252,7 @@ func packages(t *testing.T, patterns ...string) []goPackage {
 	}
 	list := exec.CommandContext(t.Context(), "go",
 		append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports"}, patterns...)...)
-	list.Dir = ".."
+	list.Dir = root
 	out, err := list.Output()
 	if err != nil {
 		var failed *exec.ExitError
