@@ -37,6 +37,9 @@ func reject(code schemas.RejectCode, format string, args ...any) *RejectError {
 // CloudEvent, that in the JSON, the Nats-Msg-Id, or fallbackID; the first of them that is present counts. Its time is
 // that of the CloudEvent, or storedAt.
 //
+// The id of a tool_result is the one that workers assign, or fallbackID: the call decides which result it is, and a
+// toolworker must not take the id of a client's command.
+//
 // A message that a NATS server may have sent, because a client gave the inbox as a reply subject, is rejected, with
 // [schemas.RejectForeign] if no client can have sent it. Every error is a [*RejectError].
 func DecodeCommand(session string, kind schemas.CommandKind, header nats.Header, data []byte, fallbackID string,
@@ -74,6 +77,9 @@ func DecodeCommand(session string, kind schemas.CommandKind, header nats.Header,
 	}
 	if onlyRunnersSend(kind) && !isOwn(session, id, payload) {
 		return schemas.Command{}, reject(schemas.RejectInvalid, "a %s has the id that a runner gives it", kind)
+	}
+	if kind == schemas.CommandToolResult && !isOwn(session, id, payload) {
+		id = fallbackID
 	}
 	return schemas.Command{
 		ID: id, Session: session, Source: body.source, Time: cmp.Or(body.time, storedAt),
@@ -209,8 +215,12 @@ func traceParent(s string) string {
 }
 
 // CommandID returns the id of a rejected message: the id that its sender set in a header, if that one is legal and not
-// reserved, or [StoredID], which is the same at every delivery.
-func CommandID(header nats.Header, seq uint64) string {
+// reserved, or [StoredID], which is the same at every delivery. Kinds that clients do not send have StoredID always: a
+// toolworker, which may send results, must not take the id of a client's next prompt.
+func CommandID(kind schemas.CommandKind, header nats.Header, seq uint64) string {
+	if kind == schemas.CommandToolResult || onlyRunnersSend(kind) {
+		return StoredID(seq)
+	}
 	eventID, err := schemas.DecodeHeaderValue(first(header, schemas.HeaderID))
 	if err != nil {
 		eventID = ""

@@ -214,8 +214,27 @@ func FuzzDecodeCommand(f *testing.F) {
 func TestIDOfRejectedCommandIsDecoded(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]string{"a%20b%25": "a b%", "plain": "plain", "bad%2": "cmd-7", "bell%07": "cmd-7"} {
-		if got := codec.CommandID(nats.Header{schemas.HeaderID: {sent}}, 7); got != want {
+		if got := codec.CommandID(schemas.CommandPrompt, nats.Header{schemas.HeaderID: {sent}}, 7); got != want {
 			t.Errorf("%q is %q, want %q", sent, got, want)
+		}
+	}
+}
+
+// Toolworkers may send results only, so an id in a result must not be one that a client's command may have.
+func TestResultDoesNotTakeAClientsID(t *testing.T) {
+	t.Parallel()
+	header := nats.Header{"Nats-Msg-Id": {"p-18"}}
+	for _, kind := range []schemas.CommandKind{schemas.CommandToolResult, schemas.CommandTimer} {
+		if got := codec.CommandID(kind, header, 7); got != "cmd-7" {
+			t.Errorf("a rejected %s has the id %q", kind, got)
+		}
+	}
+	result := `{"call":"c2","toolCallId":"toolu_1","toolName":"bash","result":{"content":[]},"isError":false}`
+	for sent, want := range map[string]string{"p-18": "cmd-7", "result/c2": "result/c2"} {
+		header := nats.Header{"Nats-Msg-Id": {sent}}
+		cmd, err := codec.DecodeCommand("s1", schemas.CommandToolResult, header, []byte(result), "cmd-7", storedAt)
+		if err != nil || cmd.ID != want {
+			t.Errorf("a result with the id %q has the id %q (%v), want %q", sent, cmd.ID, err, want)
 		}
 	}
 }

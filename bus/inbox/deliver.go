@@ -107,7 +107,7 @@ func (in *Inbox) reject(ctx context.Context, m *reader.Message, why *codec.Rejec
 	b := m.Body.(*body)
 	session, kind, err := in.conn.Subjects().ParseCommand(b.subject)
 	if err == nil && why.Code != schemas.RejectForeign {
-		id := codec.CommandID(b.header, m.Seq)
+		id := codec.CommandID(kind, b.header, m.Seq)
 		if cmd, err := in.decode(ctx, m); err == nil {
 			id = cmd.ID // a command that was given up: the log may know it
 		}

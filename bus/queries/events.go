@@ -14,7 +14,7 @@ func (q *queries) events(ctx context.Context, session string, data []byte) (any,
 		return nil, err
 	}
 	var answer schemas.EventsPage
-	err = q.read(ctx, func() error {
+	err = q.o.Index.Read(ctx, session, func() error {
 		answer, err = q.eventsAfter(ctx, session, req)
 		return err
 	})
@@ -84,26 +84,17 @@ func (q *queries) outcome(ctx context.Context, session string, data []byte) (any
 	if err != nil {
 		return nil, err
 	}
-	answer := schemas.Outcome{Session: session}
-	err = q.read(ctx, func() error {
-		e, seq, found, err := q.o.Index.Outcome(ctx, session, req.CommandID)
-		switch {
-		case err != nil:
-			return err
-		case seq == 0:
-			return noSession(session)
-		case !found:
-			return fail(
-				schemas.QueryNotFound,
-				"the log of session %s, which ends with event %d, does not know the command %.128q",
-				session,
-				seq,
-				req.CommandID,
-			)
-		}
-		answer.Seq = seq
-		answer.Event, err = q.queried(e)
-		return err
-	})
+	e, seq, found, err := q.o.Index.Outcome(ctx, session, req.CommandID)
+	switch {
+	case err != nil:
+		return nil, err
+	case seq == 0:
+		return nil, noSession(session)
+	case !found:
+		return nil, fail(schemas.QueryNotFound,
+			"the log of session %s, which ends with event %d, does not know the command %.128q", session, seq, req.CommandID)
+	}
+	answer := schemas.Outcome{Session: session, Seq: seq}
+	answer.Event, err = q.queried(e)
 	return answer, err
 }

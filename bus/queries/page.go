@@ -65,7 +65,7 @@ func (q *queries) pageOf(data []byte) (*page, cursor, error) {
 
 // view folds the log of a session that must exist.
 func (q *queries) view(ctx context.Context, session string) (v View, err error) {
-	err = q.read(ctx, func() error {
+	err = q.o.Index.Read(ctx, session, func() error {
 		v, err = q.o.View(ctx, session)
 		return err
 	})

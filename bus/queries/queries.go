@@ -52,9 +52,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// readers limits how many logs queries read at once, because folding takes memory and the runner has other work.
-const readers = 4
-
 // maxRequest limits the size of a request in bytes.
 const maxRequest = 16 << 10
 
@@ -63,7 +60,6 @@ type queries struct {
 	o        Options
 	subjects schemas.Subjects
 	room     int // bytes available for an answer
-	reading  chan struct{}
 }
 
 // handler answers one kind of query about a session, or about all sessions if session is "".
@@ -100,7 +96,6 @@ func Endpoints(c *bus.Conn, o Options) []service.Endpoint {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	q := &queries{
 		o: o, subjects: c.Subjects(), room: int(min(c.NATS().MaxPayload(), 1<<20)) - margin,
-		reading: make(chan struct{}, readers),
 	}
 	var list []service.Endpoint
 	for kind, h := range ofAll {
@@ -186,17 +181,6 @@ func (q *queries) refusal(ctx context.Context, subject string, err error) error 
 	}
 	q.o.Logger.Warn("query not answered", "subject", subject, "err", err)
 	return fail(schemas.QueryInternal, "the query could not be answered; the runner's log says why")
-}
-
-// read waits for a reader slot and calls f.
-func (q *queries) read(ctx context.Context, f func() error) error {
-	select {
-	case q.reading <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	defer func() { <-q.reading }()
-	return f()
 }
 
 // decode validates and decodes a request; an empty one means {}.

@@ -128,7 +128,7 @@ func (q *queries) stats(ctx context.Context, session string, data []byte) (any, 
 
 // fresh returns a session's entry, up to date with its log.
 func (q *queries) fresh(ctx context.Context, session string) (e *index.Entry, err error) {
-	err = q.read(ctx, func() error {
+	err = q.o.Index.Read(ctx, session, func() error {
 		e, err = q.o.Index.Fresh(ctx, session)
 		return err
 	})

@@ -30,7 +30,7 @@ func (q *queries) tree(ctx context.Context, session string, data []byte) (any, e
 			return nil, err
 		}
 	}
-	err = q.read(ctx, func() error { return q.entries(ctx, session, p, c, folded, &answer) })
+	err = q.o.Index.Read(ctx, session, func() error { return q.entries(ctx, session, p, c, folded, &answer) })
 	return answer, err
 }
 

@@ -70,6 +70,7 @@ type Index struct {
 	subjects schemas.Subjects
 	o        Options
 	ready    chan struct{} // closed when the bucket has been read once
+	readers  *readers
 
 	slots   chan struct{}   // limit goroutines that read logs or write entries
 	writing context.Context // context of writes; it outlives following
@@ -100,7 +101,7 @@ func Open(c *bus.Conn, o Options) *Index {
 	const slots = 8
 	ix := &Index{
 		js: c.JetStream(), subjects: c.Subjects(), o: o.withDefaults(), ready: make(chan struct{}),
-		slots: make(chan struct{}, slots), list: newList(), children: make(map[string]map[string]bool),
+		slots: make(chan struct{}, slots), readers: newReaders(), list: newList(), children: make(map[string]map[string]bool),
 		tracks: make(map[string]*Track), gone: make(map[string]uint64), covered: make(map[string]uint64),
 		fences: make(map[string]uint64), moved: make(chan struct{}),
 	}

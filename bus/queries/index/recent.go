@@ -64,7 +64,7 @@ func aboutCommand(e schemas.Event) (about schemas.Event, command string, ok bool
 
 // Outcome returns the newest stored event about a command, without the command's own data, and the sequence of the
 // session's log. found is false if the log does not know the command. It reads the log unless this process drives the
-// session and the event is recent.
+// session and the event is recent; see [Index.Read].
 func (ix *Index) Outcome(ctx context.Context, session, command string) (e schemas.Event, seq uint64, found bool,
 	err error) {
 	ix.mu.Lock()
@@ -75,6 +75,16 @@ func (ix *Index) Outcome(ctx context.Context, session, command string) (e schema
 			return e, seq, true, nil
 		}
 	}
+	err = ix.Read(ctx, session, func() error {
+		e, seq, found, err = ix.search(ctx, session, command)
+		return err
+	})
+	return e, seq, found, err
+}
+
+// search reads a whole log for the newest event about a command.
+func (ix *Index) search(ctx context.Context, session, command string) (e schemas.Event, seq uint64, found bool,
+	err error) {
 	seq, stream, err := ix.o.Logs.Head(ctx, session)
 	if err != nil {
 		return schemas.Event{}, 0, false, err
