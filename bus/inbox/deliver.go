@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,9 +34,9 @@ func (h handler) Void(ctx context.Context, m *reader.Message) bool {
 }
 
 func (h handler) Deliver(ctx context.Context, m *reader.Message, entered func()) error {
-	err := h.deliver(ctx, m, entered)
+	id, err := h.deliver(ctx, m, entered)
 	if reason := new(codec.RejectError); errors.As(err, &reason) {
-		return h.reject(ctx, m, reason)
+		return h.reject(ctx, m, id, reason)
 	}
 	return err
 }
@@ -44,17 +45,21 @@ func (h handler) GiveUp(ctx context.Context, m *reader.Message, reason string) e
 	if m.Body.(*body).dropped { // the dead letter needs the payload
 		return errDropped
 	}
-	why := &codec.RejectError{Code: schemas.RejectDelivery, Reason: reason}
 	if foreign := m.Body.(*body).foreign(); foreign != "" {
-		why = &codec.RejectError{Code: schemas.RejectForeign, Reason: foreign}
+		return h.reject(ctx, m, "", &codec.RejectError{Code: schemas.RejectForeign, Reason: foreign})
 	}
-	return h.reject(ctx, m, why)
+	id := ""
+	if cmd, err := h.decode(ctx, m); err == nil {
+		id = cmd.ID // the log may know it
+	}
+	return h.reject(ctx, m, id, &codec.RejectError{Code: schemas.RejectDelivery, Reason: reason})
 }
 
-func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func()) error {
+// deliver returns the id of the command, or "" if the message is no command.
+func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func()) (id string, err error) {
 	cmd, err := in.decode(ctx, m)
 	if err != nil {
-		return err
+		return "", err
 	}
 	var replying sync.WaitGroup
 	defer replying.Wait()
@@ -66,7 +71,7 @@ func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func())
 	if err == nil {
 		reply()
 	}
-	return err
+	return cmd.ID, err
 }
 
 // decode returns the command of a message. Its error wraps a [*codec.RejectError] if the message is no command. Any
@@ -100,17 +105,14 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 
 // reject records the rejection in the session's log, if the session id is legal, and keeps the message in AGENT_DEAD. A
 // foreign message, which no client has sent, is not recorded: no sender waits for its outcome, and whoever made a
-// server send it must not write into the session's log.
-func (in *Inbox) reject(ctx context.Context, m *reader.Message, why *codec.RejectError) error {
+// server send it must not write into the session's log. id is the command's id, or "" if the message is no command.
+func (in *Inbox) reject(ctx context.Context, m *reader.Message, id string, why *codec.RejectError) error {
 	ctx, cancel := context.WithTimeout(ctx, in.o.RejectTimeout)
 	defer cancel()
 	b := m.Body.(*body)
 	session, kind, err := in.conn.Subjects().ParseCommand(b.subject)
 	if err == nil && why.Code != schemas.RejectForeign {
-		id := codec.CommandID(kind, b.header, m.Seq)
-		if cmd, err := in.decode(ctx, m); err == nil {
-			id = cmd.ID // a command that was given up: the log may know it
-		}
+		id = cmp.Or(id, codec.CommandID(kind, b.header, m.Seq))
 		r := schemas.CommandRejected{CommandID: id, Kind: shortKind(kind), Code: why.Code, Reason: why.Reason,
 			StreamSeq: m.Seq}
 		if err := in.handler.Reject(ctx, session, r); err != nil {

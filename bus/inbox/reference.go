@@ -62,8 +62,10 @@ func (in *Inbox) resolveInput(ctx context.Context, kind schemas.CommandKind, hea
 }
 
 const (
-	maxName   = 2*sha256.Size + 65 // of an uploaded input: the digest, and up to 64 characters behind a hyphen
-	maxPieces = 1024               // of an uploaded input
+	maxName = 2*sha256.Size + 65 // of an uploaded input: the digest, and up to 64 characters behind a hyphen
+	// minPiece is the smallest size of a piece of an uploaded input, but for the last piece: each piece costs a request.
+	// The object stores of NATS clients have pieces of 128 KiB.
+	minPiece = 8 << 10
 )
 
 var (
@@ -100,17 +102,16 @@ func (in *Inbox) object(ctx context.Context, name string) ([]byte, error) {
 	}
 	var data []byte
 	next := uint64(1)
-	for n := 0; uint64(len(data)) < info.Size; n++ {
-		if n == maxPieces {
-			return nil, errNotAnInput
-		}
+	for uint64(len(data)) < info.Size {
 		m, err := stream.GetMsg(ctx, next, jetstream.WithGetMsgSubject(prefix+".C."+info.NUID))
 		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && uint64(len(data)+len(m.Data)) > info.Size {
 			return nil, errNotAnInput
 		} else if err != nil {
 			return nil, err
 		}
-		data, next = append(data, m.Data...), m.Sequence+1
+		if data, next = append(data, m.Data...), m.Sequence+1; len(m.Data) < minPiece && uint64(len(data)) < info.Size {
+			return nil, fmt.Errorf("%w: a piece before the last one has less than %d bytes", errNotAnInput, minPiece)
+		}
 	}
 	return data, nil
 }

@@ -50,36 +50,45 @@ func NewProfiles(c *bus.Conn, none error, log *slog.Logger) *Profiles {
 // Profile returns the profile of a name. It waits until the bucket has been loaded. If the profile exists and cannot be
 // decoded, Profile returns an error, because a typing mistake must not remove the limits of a session.
 func (p *Profiles) Profile(ctx context.Context, name string) (schemas.Profile, error) {
-	list, err := p.List(ctx)
+	var n NamedProfile
+	var known bool
+	var others string
+	err := p.wait(ctx, func() bool {
+		if n, known = p.entries[name]; !known {
+			others = namesOf(p.entries)
+		}
+		return true
+	})
 	if err != nil {
 		return schemas.Profile{}, fmt.Errorf("registry: profile %s: %w", name, err)
 	}
-	i := slices.IndexFunc(list, func(n NamedProfile) bool { return n.Name == name })
-	if i < 0 {
+	if !known {
 		hint := ""
 		if p.keys.covered(name) {
 			hint = "; in its place is an answer of a NATS server, which somebody had sent there: put the profile again"
 		}
 		return schemas.Profile{}, fmt.Errorf("profile %s: %w: the bucket %s has %s%s", name, p.none,
-			schemas.BucketProfiles, namesOf(list), hint)
+			schemas.BucketProfiles, others, hint)
 	}
-	if err := list[i].Err; err != nil {
+	if err := n.Err; err != nil {
 		return schemas.Profile{}, fmt.Errorf("profile %s cannot be read (revision %d in the bucket %s): %w", name,
-			list[i].Revision, schemas.BucketProfiles, err)
+			n.Revision, schemas.BucketProfiles, err)
 	}
-	return list[i].Profile, nil
+	return n.Profile, nil
 }
 
-// namesOf returns the names of the first 20 profiles of a list for an error.
-func namesOf(list []NamedProfile) string {
-	if len(list) == 0 {
+// maxNamed is how many profiles an error lists by name.
+const maxNamed = 20
+
+// namesOf returns the names of the profiles for an error, or how many there are.
+func namesOf(entries map[string]NamedProfile) string {
+	switch n := len(entries); {
+	case n == 0:
 		return "none"
+	case n > maxNamed:
+		return fmt.Sprintf("%d others", n)
 	}
-	names := make([]string, len(list))
-	for i, n := range list {
-		names[i] = n.Name
-	}
-	return strings.Join(names[:min(len(names), 20)], ", ")
+	return strings.Join(slices.Sorted(maps.Keys(entries)), ", ")
 }
 
 // List returns all profiles, sorted by name. It waits until the bucket has been loaded.

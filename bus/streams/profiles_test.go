@@ -40,6 +40,9 @@ func keptBefore(t *testing.T, bucket string) {
 	}
 	bustest.Setup(t, c, streams.Options{})
 	cfg := configOf(t, c, "KV_"+bucket)
+	if bucket == schemas.BucketProfiles && cfg.MaxMsgs != 1<<16 {
+		t.Errorf("the bucket accepts %d messages", cfg.MaxMsgs)
+	}
 	if cfg.Description != "ours" || cfg.MaxBytes != 64<<20 || cfg.MaxMsgsPerSubject != 64 {
 		t.Errorf("config %+v", cfg)
 	}

@@ -96,6 +96,9 @@ func (s spec) merge(have jetstream.StreamConfig) (next jetstream.StreamConfig, c
 	if s.noRollups {
 		next.AllowRollup, next.SubjectDeleteMarkerTTL = false, 0
 	}
+	if have.MaxMsgs <= 0 && s.want.MaxMsgs > 0 {
+		next.MaxMsgs = s.want.MaxMsgs
+	}
 	if have.ConsumerLimits.InactiveThreshold == 0 {
 		next.ConsumerLimits.InactiveThreshold = s.want.ConsumerLimits.InactiveThreshold
 	}

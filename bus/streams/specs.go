@@ -22,6 +22,7 @@ const (
 	attemptMaxAge    = time.Hour
 	smallBucketBytes = 16 << 20 // live runners, announced tools
 	profileBytes     = 64 << 20
+	profileMessages  = 1 << 16 // values of all profiles; each runner has the profiles in memory
 	// consumerIdle is the inactivity limit of consumers in streams where any reader may create them. It is the longest
 	// that the NATS client libraries request (decision 136).
 	consumerIdle  = 5 * time.Minute
@@ -226,6 +227,7 @@ func keepingSpec(o Options, kv jetstream.KeyValueConfig) spec {
 func profileSpec(o Options) spec {
 	s := keepingSpec(o, jetstream.KeyValueConfig{Bucket: schemas.BucketProfiles, Description: "named agents",
 		MaxBytes: profileBytes})
+	s.want.MaxMsgs = profileMessages
 	s.want.ConsumerLimits.InactiveThreshold = consumerIdle
 	return s
 }

@@ -131,14 +131,15 @@ func badDescriptions(t *testing.T, s *system.System, eve *nats.Conn) {
 		}
 	}
 	store(".C.half", "half")
-	for range 1100 {
-		store(".C.crumbs", "")
-	}
+	store(".C.empty", "")
+	store(".C.crumbs", "a")
+	store(".C.crumbs", "b")
 	for i, c := range []struct{ meta, want string }{
 		{`{"nuid":"half","size":100,"chunks":1}`, "uploaded whole"},
 		{`{"nuid":"half","size":3,"chunks":1}`, "uploaded whole"},
 		{`{"nuid":"none","size":100,"chunks":1}`, "uploaded whole"},
-		{`{"nuid":"crumbs","size":100,"chunks":0}`, "uploaded whole"},
+		{`{"nuid":"empty","size":100,"chunks":0}`, "a piece before the last"},
+		{`{"nuid":"crumbs","size":2,"chunks":2}`, "a piece before the last"},
 		{`{"nuid":">","size":100,"chunks":1}`, "uploaded whole"},
 		{`{"nuid":"*","size":100,"chunks":1}`, "uploaded whole"},
 		{`{"nuid":"a.b","size":100,"chunks":1}`, "uploaded whole"},
