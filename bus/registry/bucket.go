@@ -60,6 +60,33 @@ func watchBucket(ctx context.Context, c *bus.Conn, bucket string, expiring *expi
 	if loaded {
 		load(nil)
 	}
+	expire := func() {
+		for _, e := range expiring.expired(time.Now()) {
+			next(e)
+		}
+	}
+	receive := func(m *nats.Msg) {
+		md, err := m.Metadata()
+		if err != nil {
+			return // a heartbeat
+		}
+		e, ttl, ok := entryOf(natsio.Stored{Subject: m.Subject, Sequence: md.Sequence.Stream, Header: m.Header,
+			Data: m.Data}, bucket)
+		if ok && !e.foreign { // a foreign entry does not change when the entry before it expires
+			expiring.set(e, ttl)
+		}
+		switch {
+		case ok && loaded:
+			next(e)
+		case ok:
+			all = append(all, e)
+		}
+		if !loaded && (uint64(len(all)) >= left || md.NumPending == 0) { // fewer arrive if some expired
+			load(all)
+			all, loaded = nil, true
+		}
+	}
+	expiring.reset()
 	closed := sub.StatusChanged(nats.SubscriptionClosed)
 	for {
 		select {
@@ -68,28 +95,13 @@ func watchBucket(ctx context.Context, c *bus.Conn, bucket string, expiring *expi
 		case <-closed:
 			return errors.New("registry: watch of " + bucket + " ended")
 		case <-expiring.due():
-			for _, e := range expiring.expired(time.Now()) {
-				next(e)
+			if expiring.passed(len(messages)) {
+				expire()
 			}
 		case m := <-messages:
-			md, err := m.Metadata()
-			if err != nil {
-				continue // a heartbeat
-			}
-			e, ttl, ok := entryOf(natsio.Stored{Subject: m.Subject, Sequence: md.Sequence.Stream, Header: m.Header,
-				Data: m.Data}, bucket)
-			if ok && !e.foreign { // a foreign entry does not change when the entry before it expires
-				expiring.set(e, ttl)
-			}
-			switch {
-			case ok && loaded:
-				next(e)
-			case ok:
-				all = append(all, e)
-			}
-			if !loaded && (uint64(len(all)) >= left || md.NumPending == 0) { // fewer arrive if some expired
-				load(all)
-				all, loaded = nil, true
+			receive(m)
+			if expiring.processed() {
+				expire()
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import "time"
 type expiry struct {
 	deadlines map[string]deadline // by key
 	timer     *time.Timer         // fires at the earliest deadline
+	behind    int                 // messages to process before entries expire; see due
 }
 
 type deadline struct {
@@ -31,8 +32,33 @@ func (x *expiry) set(e entry, ttl time.Duration) {
 	x.arm()
 }
 
-// due returns a channel that receives a value when entries may have expired.
+// due returns a channel that receives a value when a deadline has passed; call passed then.
 func (x *expiry) due() <-chan time.Time { return x.timer.C }
+
+// passed reports whether entries expire now. They do not while messages wait that were received before: a renewal may
+// be among them, behind entries of other workers that take long to process. Then processed reports it.
+func (x *expiry) passed(waiting int) bool {
+	if x.behind > 0 {
+		return false
+	}
+	x.behind = waiting
+	return waiting == 0
+}
+
+// reset ends waiting for messages: their watch has broken, and the next one receives them again.
+func (x *expiry) reset() {
+	x.behind = 0
+	x.arm()
+}
+
+// processed must be called for every message. It reports whether entries expire now.
+func (x *expiry) processed() bool {
+	if x.behind == 0 {
+		return false
+	}
+	x.behind--
+	return x.behind == 0
+}
 
 // expired removes the deadlines that have passed, and returns the deletions of their entries.
 func (x *expiry) expired(now time.Time) (deletions []entry) {

@@ -1,10 +1,8 @@
 package registry
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -15,7 +13,6 @@ import (
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
-	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
 // Toolbox holds the tools that workers announce in the bucket agent_tools. It follows the bucket, so reading them sends
@@ -32,7 +29,7 @@ type Toolbox struct {
 // Toolbox. A nil logger discards.
 func NewToolbox(c *bus.Conn, log *slog.Logger) *Toolbox {
 	return &Toolbox{conn: c, followed: follow(c, source[schemas.ToolAnnouncement]{bucket: schemas.BucketTools,
-		decode: decode, log: cmp.Or(log, slog.New(slog.DiscardHandler))})}
+		decode: newDecoder().decode, log: cmp.Or(log, slog.New(slog.DiscardHandler))})}
 }
 
 // Follow calls f with the result of [Toolbox.Definitions], at once and after every change of the announcements, until
@@ -160,36 +157,4 @@ func newest(entries map[string]schemas.ToolAnnouncement) []schemas.ToolDefinitio
 func since(a schemas.ToolAnnouncement) time.Time {
 	at, _ := time.Parse(time.RFC3339, a.Since)
 	return at
-}
-
-// decode decodes an entry of the bucket. before is the previous announcement of the key.
-func decode(e entry, before schemas.ToolAnnouncement) (schemas.ToolAnnouncement, error) {
-	a, err := parseAnnouncement(e.value)
-	if key := schemas.AnnouncementKey(a.Queue().Name(), a.Worker); err == nil && key != e.key {
-		err = fmt.Errorf("its content belongs to key %q", key) // permissions allow a worker its own keys only
-	}
-	if err == nil {
-		err = a.Queue().Check()
-	}
-	if err == nil && !bytes.Equal(a.Parameters, before.Parameters) { // a renewed announcement has the same
-		err = toolargs.Check(a.Parameters)
-	}
-	return a, err
-}
-
-// parseAnnouncement parses an announcement. It must conform to its schema, because it becomes part of the logs of
-// sessions. Only a time that cannot be parsed is tolerated, and omitted.
-func parseAnnouncement(value []byte) (a schemas.ToolAnnouncement, err error) {
-	if err := json.Unmarshal(value, &a); err != nil {
-		return a, err
-	}
-	checked := a
-	if since(a).IsZero() {
-		a.Since, checked.Since = "", time.Time{}.Format(time.RFC3339)
-	}
-	data, err := schemas.Marshal(checked)
-	if err == nil {
-		err = schemas.ValidateToolAnnouncement(data)
-	}
-	return a, err
 }

@@ -94,8 +94,11 @@ const (
 	// maxSchemaNesting is how deep they may be nested.
 	maxSchemaNesting = 200
 	// maxSchemaValues is how many JSON values may be read to compile them. Members of unions count again for every union
-	// around them, because each is also compiled as a separate document.
-	maxSchemaValues = 1_000_000
+	// around them, because each is also compiled as a separate document. A runner compiles whatever a worker announces:
+	// these take some milliseconds.
+	maxSchemaValues = 100_000
+	// checkSteps is the largest number of steps of [Check], some milliseconds.
+	checkSteps = 100_000
 	// maxPattern is the largest size of a pattern in bytes; a longer one is no regular expression.
 	maxPattern = 4 << 10
 	// maxPatternSize is the largest number of instructions of all patterns of a schema together.

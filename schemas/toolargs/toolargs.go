@@ -30,7 +30,7 @@
 //
 // Arguments come from models, and schemas from any client that may announce a tool. Neither can make a process panic or
 // keep it busy. Compile refuses a schema of more than 128 KiB, nested deeper than 200, whose nested unions add up to
-// more than a million values, with a pattern of more than 4 KiB, or whose patterns add up to more than 65,536
+// more than 100,000 values, with a pattern of more than 4 KiB, or whose patterns add up to more than 65,536
 // instructions. A validation ends after 10 million steps, which take about half a second, after a second of patterns (a
 // pattern of regexp2 may end another 200 ms later), or when its context ends. A part of a schema that several
 // references name is checked against a value once. Arguments may be nested 1000 levels deep, and an error quotes at
@@ -86,13 +86,13 @@ func compileWithin(parameters json.RawMessage, patterns time.Duration) (*Schema,
 }
 
 // Check returns an error if a tool with these parameters must not be announced: they do not compile, or even validating
-// {} exceeds the budget.
+// {} takes more than 100,000 steps.
 func Check(parameters json.RawMessage) error {
 	s, err := Compile(parameters)
 	if err != nil {
 		return err
 	}
-	b, none := newBudget(nil, s.steps, s.patternTime), value{kind: kindObject}
+	b, none := newBudget(nil, checkSteps, s.patternTime), value{kind: kindObject}
 	if s.coercion != nil {
 		s.coercion.apply(b, &none)
 	}
