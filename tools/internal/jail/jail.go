@@ -5,8 +5,8 @@
 //
 //	setup    first process of new namespaces, with capabilities in them: mounts what the command may see, drops all
 //	         capabilities and becomes the init
-//	init     the same process, from an image without capabilities or descriptors: starts the command and reaps
-//	enter    executed by bubblewrap: does what bubblewrap does not
+//	enter    in place of setup: does what bubblewrap does not, and executes bubblewrap, which executes the init
+//	init     the first process of the sandbox, without capabilities or descriptors: starts the command and reaps
 //
 // A worker that runs as root does not run commands as root. They run as the user [Nobody], to whom the workspace
 // appears to belong: the kernel maps owners, and what the user creates belongs to root outside.
