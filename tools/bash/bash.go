@@ -153,6 +153,10 @@ func (s shell) execute(ctx context.Context, call tools.Call, args arguments) (sc
 	if ctx.Err() != nil {
 		return schemas.ToolResult{}, interruption(ctx)
 	}
+	hide, err := s.hidden()
+	if err != nil {
+		return schemas.ToolResult{}, tools.Failf("Cannot execute bash commands: %v", err)
+	}
 	ctx, cancel := withTimeout(ctx, args.Timeout)
 	defer cancel()
 
@@ -160,7 +164,7 @@ func (s shell) execute(ctx context.Context, call tools.Call, args arguments) (sc
 	out := newOutput(s.attic)
 	defer out.close()
 	live := startLive(out, s.opts.UpdateEvery, call.Update)
-	state, err := s.run(ctx, args.Command, dir, live)
+	state, err := s.run(ctx, args.Command, dir, hide, live)
 	out.finish()
 	live.stop()
 	return conclude(ctx, out.snapshot(), state, err)

@@ -14,6 +14,7 @@ package jail
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -96,9 +97,20 @@ func private() (out []string) {
 }
 
 // hidden returns the directories and the files to hide. It leaves out paths that this process cannot reach, because the
-// command cannot reach them either.
+// command cannot reach them either, and paths below another one, because they do not exist once that one is hidden.
 func (s Spec) hidden() (dirs, files []string) {
+	below := func(path string) bool {
+		for path != "/" {
+			if path = filepath.Dir(path); slices.Contains(s.Hide, path) {
+				return true
+			}
+		}
+		return false
+	}
 	for _, path := range s.Hide {
+		if below(path) {
+			continue
+		}
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			dirs = append(dirs, path)
 		} else if err == nil {
