@@ -7,7 +7,8 @@
 // In a sandbox, background processes end with their command. Without one they continue until the process that serves
 // the tool ends. Then everything that commands have started is killed, however that process ends, if its main calls
 // [RunHelper] first. On Linux this includes all descendants; on other systems, the process groups of running
-// commands.
+// commands. A command that works against this prevents it, because it can kill the process that does it: only a sandbox
+// ends such a command.
 //
 // Both output streams are merged in order of arrival. The result shows the end of the output; if that is not all, the
 // whole output is kept in a file that the result names, up to a size and for a time. Memory use does not grow with
