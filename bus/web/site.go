@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -27,7 +28,8 @@ type Options struct {
 	Loopback bool
 	// Names are further valid host names, such as that of a reverse proxy, without a port.
 	Names []string
-	// MaxRequests is the limit of concurrent requests, default 512.
+	// MaxRequests is the limit of concurrent requests, default 512. Requests that do not begin with the token have half
+	// of this number for themselves, so that they cannot keep others out.
 	MaxRequests int
 	// Logger logs refused requests at level debug, without headers and query; nil discards.
 	Logger *slog.Logger
@@ -44,10 +46,12 @@ type Mount struct {
 
 // Site is the handler of the whole port.
 type Site struct {
-	o     Options
-	mux   *http.ServeMux
-	code  string // value of the cookie, derived from the token
-	slots Slots
+	o         Options
+	mux       *http.ServeMux
+	code      string // value of the cookie, derived from the token
+	slots     Slots
+	strangers Slots // of requests without a token in a header or the cookie: forms, and handlers with OwnToken
+	formTime  time.Duration
 }
 
 // New validates the options and returns the handler.
@@ -64,7 +68,8 @@ func New(o Options) (*Site, error) {
 			return nil, err
 		}
 	}
-	s := &Site{o: o, mux: http.NewServeMux(), code: cookieCode(o.Token), slots: NewSlots(o.MaxRequests)}
+	s := &Site{o: o, mux: http.NewServeMux(), code: cookieCode(o.Token), slots: NewSlots(o.MaxRequests),
+		strangers: NewSlots(o.MaxRequests/2 + 1), formTime: formTime}
 	s.mux.Handle("POST /login", s.checked(http.HandlerFunc(s.login), true))
 	for _, m := range o.Mounts {
 		s.mux.Handle(m.Pattern, s.checked(m.Handler, m.OwnToken))
@@ -113,11 +118,16 @@ func (s *Site) checked(next http.Handler, ownToken bool) http.Handler {
 			return
 		case !ownToken && s.enterByLink(w, r):
 			return
-		case !ownToken && !s.Allowed(r, ""):
-			s.askForToken(w, r)
-			return
 		}
-		s.slots.Serve(w, r, next, func(w http.ResponseWriter, r *http.Request) {
+		slots := s.slots
+		if !s.Allowed(r, "") {
+			if !ownToken {
+				s.askForToken(w, r)
+				return
+			}
+			slots = s.strangers
+		}
+		slots.Serve(w, r, next, func(w http.ResponseWriter, r *http.Request) {
 			s.refuse(w, r, http.StatusServiceUnavailable, "too many requests at once")
 		})
 	})

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // cookieCode derives the value of the cookie from the token. Someone who reads the cookie does not learn the token,
@@ -70,8 +71,12 @@ func (s *Site) setCookie(w http.ResponseWriter, r *http.Request) {
 		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"})
 }
 
+// formTime is how long a form may take to arrive: it has a few hundred bytes, and occupies one of few slots.
+const formTime = 3 * time.Second
+
 // login exchanges the token of the form for the cookie.
 func (s *Site) login(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.formTime)) // fails if the server cannot have one
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	if s.o.Token != "" && !same(strings.TrimSpace(r.PostFormValue("token")), s.o.Token) {
 		s.askForToken(w, r)

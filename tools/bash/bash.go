@@ -7,7 +7,8 @@
 // In a sandbox, background processes end with their command. Without one they continue until the process that serves
 // the tool ends. Then everything that commands have started is killed, however that process ends, if its main calls
 // [RunHelper] first. On Linux this includes all descendants; on other systems, the process groups of running
-// commands.
+// commands. A command that works against this prevents it, because it can kill the process that does it: only a sandbox
+// ends such a command.
 //
 // Both output streams are merged in order of arrival. The result shows the end of the output; if that is not all, the
 // whole output is kept in a file that the result names, up to a size and for a time. Memory use does not grow with
@@ -153,6 +154,10 @@ func (s shell) execute(ctx context.Context, call tools.Call, args arguments) (sc
 	if ctx.Err() != nil {
 		return schemas.ToolResult{}, interruption(ctx)
 	}
+	hide, err := s.hidden()
+	if err != nil {
+		return schemas.ToolResult{}, tools.Failf("Cannot execute bash commands: %v", err)
+	}
 	ctx, cancel := withTimeout(ctx, args.Timeout)
 	defer cancel()
 
@@ -160,7 +165,7 @@ func (s shell) execute(ctx context.Context, call tools.Call, args arguments) (sc
 	out := newOutput(s.attic)
 	defer out.close()
 	live := startLive(out, s.opts.UpdateEvery, call.Update)
-	state, err := s.run(ctx, args.Command, dir, live)
+	state, err := s.run(ctx, args.Command, dir, hide, live)
 	out.finish()
 	live.stop()
 	return conclude(ctx, out.snapshot(), state, err)

@@ -31,11 +31,9 @@ func TestSandboxDevices(t *testing.T) {
 			`cat <(echo substituted)`:                                                           "substituted\n",
 			`exec 3<>/dev/ptmx && ls /dev/pts`:                                                  "0\nptmx\n",
 			`echo shared >/dev/shm/x && cat /dev/shm/x`:                                         "shared\n",
+			`for d in /tmp /dev/shm; do echo $(($(stat -f -c '%b * %S' $d))); done`:             "1073741824\n1073741824\n",
 			`touch /dev/new 2>/dev/null; ls /dev/new 2>/dev/null | wc -l; cat </dev/stdin`:      "0\n",
 		} {
-			if strings.Contains(command, "/dev/new") && strings.HasSuffix(t.Name(), "bubblewrap") {
-				continue // its /dev is the command's own and can be written
-			}
 			if got, _ := run(t, tool, command); got != want {
 				t.Errorf("%s: %q, want %q", command, got, want)
 			}

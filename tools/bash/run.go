@@ -22,14 +22,15 @@ type ending struct {
 	killed bool
 }
 
-// run runs a command to completion and writes its output to w. When ctx ends, it kills the whole process group.
-func (s shell) run(ctx context.Context, command, dir string, w io.Writer) (ending, error) {
+// run runs a command to completion and writes its output to w. A sandbox hides paths from it. When ctx ends, it kills
+// the whole process group.
+func (s shell) run(ctx context.Context, command, dir string, hide []string, w io.Writer) (ending, error) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		return ending{}, fmt.Errorf("make a pipe for the output: %w", err)
 	}
 	defer func() { _ = reader.Close() }() // what it buffered has been read
-	cmd, release, err := s.command(command, dir)
+	cmd, release, err := s.command(command, dir, hide)
 	if err != nil {
 		_ = writer.Close()
 		return ending{}, err

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools/internal/jail"
 )
 
@@ -47,7 +48,8 @@ func Check(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	var out bytes.Buffer
-	state, err := s.run(ctx, "true", s.opts.Workspace.Dir(), &out)
+	hide, _ := s.hidden() // too many of them concern the commands in this workspace, and not the machine
+	state, err := s.run(ctx, "true", s.opts.Workspace.Dir(), hide, &out)
 	if err == nil && (state.killed || state.code != 0 || state.signal != "") {
 		err = fmt.Errorf("a command that does nothing ended with status %d: %s", state.code, strings.TrimSpace(out.String()))
 	}
@@ -92,8 +94,9 @@ func (s shell) check() error {
 	return errors.Join(errs...)
 }
 
-// command returns the process of a command, not started yet. The caller must call release after the start.
-func (s shell) command(command, dir string) (cmd *exec.Cmd, release func(), err error) {
+// command returns the process of a command, not started yet, from which a sandbox hides paths. The caller must call
+// release after the start.
+func (s shell) command(command, dir string, hide []string) (cmd *exec.Cmd, release func(), err error) {
 	words := s.opts.Limits.words(s.path, command)
 	if s.opts.Sandbox == SandboxNone {
 		cmd = exec.Command(words[0], words[1:]...)
@@ -102,7 +105,7 @@ func (s shell) command(command, dir string) (cmd *exec.Cmd, release func(), err 
 	}
 	cmd, release, err = jail.Command(jail.Spec{
 		Words: words, Dir: dir, Root: s.opts.Workspace.Root(), Network: s.opts.SandboxNetwork,
-		Hide: s.hidden(), Bubblewrap: s.opts.Sandbox == SandboxBubblewrap,
+		Hide: hide, Bubblewrap: s.opts.Sandbox == SandboxBubblewrap,
 	})
 	if err == nil {
 		cmd.Env = jail.Environ(s.env)
@@ -110,8 +113,17 @@ func (s shell) command(command, dir string) (cmd *exec.Cmd, release func(), err 
 	return cmd, release, err
 }
 
-// hidden returns the paths to hide that exist, with links resolved.
-func (s shell) hidden() (paths []string) {
+// maxHidden is the largest number of paths that a sandbox hides. Each is a mount, and bubblewrap reads the list of all
+// mounts for each: this many take some tenths of a second. A command can make any number of directories that look like
+// stores, and a store that was not hidden could be read, so the next commands in the workspace are refused.
+const maxHidden = 256
+
+// hidden returns the paths that a sandbox hides: those that exist, with links resolved. If there are too many, it
+// returns an error, and some of them.
+func (s shell) hidden() (paths []string, err error) {
+	if s.opts.Sandbox == SandboxNone {
+		return nil, nil
+	}
 	for _, path := range slices.Concat(s.opts.SandboxHide, s.opts.Workspace.Hidden()) {
 		abs, err := filepath.Abs(path)
 		if err == nil {
@@ -121,5 +133,11 @@ func (s shell) hidden() (paths []string) {
 			paths = append(paths, abs)
 		}
 	}
-	return paths
+	slices.Sort(paths)
+	if paths = slices.Compact(paths); len(paths) <= maxHidden {
+		return paths, nil
+	}
+	return paths[:maxHidden], fmt.Errorf("a sandbox hides at most %d paths, and there are %d. Each directory in %s that "+
+		"has the file %s is hidden, as the store of a runner: outside of the sandbox, remove this file from the "+
+		"directories that are none", maxHidden, len(paths), s.opts.Workspace.Root(), schemas.StoreMark)
 }

@@ -38,32 +38,46 @@ func Command(s Spec) (cmd *exec.Cmd, release func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd = &exec.Cmd{Path: self, Dir: "/", ExtraFiles: []*os.File{pipe.reader},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}}
-	release = func() {}
-	if s.Mapped = isRoot(); s.Mapped {
+	s.Mapped = isRoot()
+	spec, err := s.file()
+	if err != nil {
+		return nil, nil, err
+	}
+	own := []*os.File{spec}
+	release = func() {
+		for _, f := range own {
+			_ = f.Close() // the started command has a duplicate
+		}
+	}
+	if s.Mapped {
 		tree, err := mappedTree(s.Root)
 		if err != nil {
+			release()
 			return nil, nil, fmt.Errorf("give the workspace %s to user %d for the time of a command: %w", s.Root, Nobody, err)
 		}
-		cmd.ExtraFiles = append(cmd.ExtraFiles, tree)
-		release = func() { _ = tree.Close() } // the started command has a duplicate
+		own = append(own, tree)
 	}
-	raw, err := json.Marshal(s)
-	if err != nil {
-		release()
-		return nil, nil, fmt.Errorf("describe the sandbox: %w", err)
-	}
-	if s.Bubblewrap {
-		cmd.Args = []string{enterName, string(raw)}
-		if s.Mapped {
-			cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
-		}
-	} else {
-		cmd.Args = []string{setupName, string(raw)}
+	cmd = &exec.Cmd{Path: self, Args: []string{setupName}, Dir: "/", ExtraFiles: append([]*os.File{pipe.reader}, own...),
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}}
+	switch {
+	case !s.Bubblewrap:
 		s.namespaces(cmd.SysProcAttr)
+	case s.Mapped:
+		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+		fallthrough
+	default:
+		cmd.Args = []string{enterName}
 	}
 	return cmd, release, nil
+}
+
+// file returns the Spec as a file.
+func (s Spec) file() (*os.File, error) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("describe the sandbox: %w", err)
+	}
+	return memoryFile("sandbox", raw, unix.MFD_CLOEXEC)
 }
 
 // namespaces makes a process start in new namespaces, with capabilities in them.

@@ -1,20 +1,20 @@
 package jail
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// treeFD is the descriptor of the mount with mapped owners, in the roles setup and enter.
-const treeFD = 4
-
 // enter executes bubblewrap. Before, it does what bubblewrap does not do: it keeps the worker's descriptors and keys
-// from the command, and if the worker is root it changes the user.
+// from the command, and if the worker is root it changes the user. bubblewrap then executes the init as the first
+// process of the sandbox. bubblewrap's own first process can be traced by the command, which could so have it forget to
+// end with the call.
 func (s Spec) enter() error {
 	if s.Mapped {
 		if err := reveal(s.Root); err != nil {
@@ -24,7 +24,7 @@ func (s Spec) enter() error {
 			return err
 		}
 	}
-	if err := closeInherited(lifeFD); err != nil {
+	if err := closeInherited(lifeFD + 1); err != nil {
 		return err
 	}
 	if s.Mapped {
@@ -39,13 +39,36 @@ func (s Spec) enter() error {
 	if os.Getppid() != s.Parent {
 		return fmt.Errorf("the worker %d has ended", s.Parent)
 	}
-	filter, err := filterPipe()
+	if err := keepSelf(); err != nil {
+		return err
+	}
+	filter, err := filterFile()
 	if err != nil {
 		return err
 	}
-	words := slices.Concat([]string{s.Program, "--seccomp", strconv.Itoa(filter)}, s.bubblewrapArgs(), s.Words)
+	defer func() { _ = filter.Close() }()
+	args, err := memoryFile("arguments", []byte(strings.Join(s.bubblewrapArgs(), "\x00")+"\x00"), 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = args.Close() }()
+	words := append([]string{s.Program, "--seccomp", fmt.Sprint(filter.Fd()), "--args", fmt.Sprint(args.Fd()), "--",
+		selfPath, initName}, s.Words...)
 	if err := unix.Exec(s.Program, words, os.Environ()); err != nil {
 		return fmt.Errorf("start %s: %w", s.Program, err)
+	}
+	return nil
+}
+
+// keepSelf opens this program as selfFD, which bubblewrap inherits: in the sandbox the program may have no path. It must
+// be called before other descriptors are opened that bubblewrap inherits: one of them could be selfFD.
+func keepSelf() error {
+	fd, err := unix.Open(self, unix.O_PATH, 0)
+	if err == nil && fd != selfFD {
+		err = errors.Join(unix.Dup3(fd, selfFD, 0), unix.Close(fd))
+	}
+	if err != nil {
+		return fmt.Errorf("keep the program for the first process of the sandbox: %w", err)
 	}
 	return nil
 }
@@ -65,15 +88,15 @@ func becomeNobody() error {
 
 // bubblewrapArgs returns bubblewrap's arguments before the command. Later mounts cover earlier ones.
 func (s Spec) bubblewrapArgs() []string {
-	args := []string{"--die-with-parent", "--new-session", "--unshare-user-try", "--unshare-pid", "--unshare-ipc",
-		"--unshare-uts",
-		"--unshare-cgroup-try", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev",
-		"--proc", "/proc", "--remount-ro", "/proc"}
+	args := []string{"--die-with-parent", "--as-pid-1", "--new-session", "--unshare-user-try", "--unshare-pid",
+		"--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", "--ro-bind", "/", "/",
+		"--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"}
+	for _, dir := range append(private(), shm) {
+		args = append(args, "--perms", "1777", "--size", strconv.Itoa(tmpBytes), "--tmpfs", dir)
+	}
+	args = append(args, "--remount-ro", "/dev") // what is mounted below it, such as shm, can still be written
 	if !s.Network {
 		args = append(args, "--unshare-net")
-	}
-	for _, dir := range private() {
-		args = append(args, "--perms", "1777", "--size", strconv.Itoa(tmpBytes), "--tmpfs", dir)
 	}
 	if s.Network {
 		args = append(args, "--ro-bind-try", resolver, resolver)
@@ -86,5 +109,5 @@ func (s Spec) bubblewrapArgs() []string {
 	for _, f := range files {
 		args = append(args, "--ro-bind-try", "/dev/null", f)
 	}
-	return append(args, "--chdir", s.Dir, "--")
+	return append(args, "--chdir", s.Dir)
 }

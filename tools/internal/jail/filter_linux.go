@@ -46,22 +46,15 @@ func filterCalls() error {
 	return nil
 }
 
-// filterPipe returns a descriptor to read the filter from. It stays open in a program that this one executes.
-func filterPipe() (fd int, err error) {
+// filterFile returns a file with the filter. It stays open in a program that this one executes.
+func filterFile() (*os.File, error) {
 	filter, err := assembled()
 	if err != nil {
-		return -1, err
+		return nil, err
 	}
 	var b bytes.Buffer
 	if err := binary.Write(&b, binary.NativeEndian, filter); err != nil {
-		return -1, fmt.Errorf("write the filter of system calls: %w", err)
+		return nil, fmt.Errorf("write the filter of system calls: %w", err)
 	}
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], 0); err != nil {
-		return -1, os.NewSyscallError("pipe2", err)
-	}
-	if _, err := unix.Write(ends[1], b.Bytes()); err != nil { // less than a pipe holds
-		return -1, fmt.Errorf("write the filter of system calls: %w", err)
-	}
-	return ends[0], unix.Close(ends[1])
+	return memoryFile("filter", b.Bytes(), 0)
 }

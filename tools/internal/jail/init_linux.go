@@ -15,6 +15,9 @@ import (
 // can, and access to its memory would gain nothing. It is not dumpable all the same, in case the kernel has a hole.
 func runInit(words []string) int {
 	endWithWorker()
+	if len(words) == 0 {
+		return explain(errors.New("called without a command"))
+	}
 	err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	var pid int
 	if err == nil {

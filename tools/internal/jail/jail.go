@@ -5,8 +5,8 @@
 //
 //	setup    first process of new namespaces, with capabilities in them: mounts what the command may see, drops all
 //	         capabilities and becomes the init
-//	init     the same process, from an image without capabilities or descriptors: starts the command and reaps
-//	enter    executed by bubblewrap: does what bubblewrap does not
+//	enter    in place of setup: does what bubblewrap does not, and executes bubblewrap, which executes the init
+//	init     the first process of the sandbox, without capabilities or descriptors: starts the command and reaps
 //
 // A worker that runs as root does not run commands as root. They run as the user [Nobody], to whom the workspace
 // appears to belong: the kernel maps owners, and what the user creates belongs to root outside.
@@ -14,6 +14,7 @@ package jail
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -96,9 +97,20 @@ func private() (out []string) {
 }
 
 // hidden returns the directories and the files to hide. It leaves out paths that this process cannot reach, because the
-// command cannot reach them either.
+// command cannot reach them either, and paths below another one, because they do not exist once that one is hidden.
 func (s Spec) hidden() (dirs, files []string) {
+	below := func(path string) bool {
+		for path != "/" {
+			if path = filepath.Dir(path); slices.Contains(s.Hide, path) {
+				return true
+			}
+		}
+		return false
+	}
 	for _, path := range s.Hide {
+		if below(path) {
+			continue
+		}
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			dirs = append(dirs, path)
 		} else if err == nil {

@@ -7,9 +7,6 @@ import (
 	"syscall"
 )
 
-// lifeFD is the descriptor of the pipe that closes when the worker ends, in every role.
-const lifeFD = 3
-
 // life is a pipe that the worker never writes to and keeps both ends of. The kernel closes them when the worker ends in
 // any way, and a process that reads from the pipe then gets end of file. PR_SET_PDEATHSIG is not enough: it is set for
 // one thread, so that a Go program which continues on another thread loses it; and if it is set after the parent has

@@ -8,6 +8,8 @@ import (
 	"os"
 	"runtime"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 )
 
 // argv[0] selects the role of this process.
@@ -17,6 +19,17 @@ const (
 	enterName = "loopbus-sandbox-enter"
 	mapName   = "loopbus-sandbox-map"
 )
+
+// Descriptors of the roles.
+const (
+	lifeFD = 3 // every role: the pipe that closes when the worker ends
+	specFD = 4 // setup and enter: the Spec
+	treeFD = 5 // setup and enter: the mount with mapped owners
+	selfFD = 4 // init below bubblewrap: this program
+)
+
+// selfPath is argv[0] of the init below bubblewrap, which executes a program by its path.
+const selfPath = "/proc/self/fd/4"
 
 // ready reports whether main has called [Main]. Without that call a process that is started in a role would run as an
 // ordinary program.
@@ -32,6 +45,11 @@ func Main() {
 		os.Exit(explain(runRole(Spec.enter)))
 	case initName:
 		os.Exit(runInit(os.Args[1:]))
+	case selfPath:
+		if len(os.Args) > 1 && os.Args[1] == initName {
+			_ = unix.Close(selfFD) // it is open: this process was executed from it
+			os.Exit(runInit(os.Args[2:]))
+		}
 	case mapName:
 		_, _ = io.Copy(io.Discard, os.Stdin) // keeps its user namespace alive until the worker has opened it
 		os.Exit(0)
@@ -51,13 +69,12 @@ func Available() error {
 // this one's.
 func runRole(do func(Spec) error) error {
 	runtime.LockOSThread()
-	if len(os.Args) != 2 {
-		return fmt.Errorf("called with %d arguments, for one", len(os.Args)-1)
-	}
+	file := os.NewFile(specFD, "sandbox")
 	var spec Spec
-	if err := json.Unmarshal([]byte(os.Args[1]), &spec); err != nil {
+	if err := json.NewDecoder(file).Decode(&spec); err != nil {
 		return fmt.Errorf("read what is to be confined: %w", err)
 	}
+	_ = file.Close() // it was only read
 	return do(spec)
 }
 

@@ -6,7 +6,8 @@
 // supervisor then kills the remaining processes and exits. On Linux these are all descendants of commands: orphans
 // become children of the supervisor, so that a process cannot escape with its own session or process group, with a
 // double fork, or by ignoring signals. On other systems they are the process groups of the commands that have not
-// ended. The supervisor cannot kill processes that run as another user.
+// ended. The supervisor cannot kill processes that run as another user. A command of the same user can kill the
+// supervisor and this process, so one that works against its end is not ended: that takes a process namespace.
 //
 // Each command has its own socket, whose other end is sent to the supervisor together with the output file:
 //
