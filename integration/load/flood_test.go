@@ -100,7 +100,7 @@ func TestAFloodOfCommandsKeepsNobodyWaiting(t *testing.T) {
 func TestAFloodOfLargePromptsKeepsNobodyWaiting(t *testing.T) {
 	url, r := startFlooded(t)
 	data := bytes.Repeat([]byte("x"), 1_000_000)
-	const many = 200
+	const many = 100
 	end := flood(t, url, many, func(int) string { return "agent.cmd.s1.prompt" }, data)
 	system.Eventually(t, "the flood has come", func() bool { return bustest.Queued(t, r.Conn) > many/4 })
 	served(t, r.Conn)
