@@ -45,12 +45,12 @@ func newServerCall(s *Server, first *nats.Msg) *serverCall {
 
 // run serves the call until it ends.
 func (c *serverCall) run(ctx context.Context) {
+	defer c.cancel(nil)
+	defer c.s.uploads.end(c)
 	if c.first.Reply == "" {
 		c.s.o.Logger.Warn("model request without a reply subject")
 		return
 	}
-	ctx, c.cancel = context.WithCancelCause(ctx)
-	defer c.cancel(nil)
 	defer c.releaseQuota()
 	c.receive(c.first)
 	defer c.s.register(c)()
@@ -63,6 +63,13 @@ func (c *serverCall) run(ctx context.Context) {
 		c.fail(ctx, err)
 		return
 	}
+	c.s.uploads.end(c)
+	release := c.s.slot()
+	if release == nil {
+		c.fail(ctx, errServerFull)
+		return
+	}
+	defer release()
 	c.model = req.Model
 	c.relay(ctx, req)
 }

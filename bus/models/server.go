@@ -44,6 +44,7 @@ type Server struct {
 	calls    sync.WaitGroup
 	ready    chan struct{}
 	requests quota
+	uploads  uploads
 
 	mu      sync.Mutex
 	serving map[string]*serverCall // running calls, by id
@@ -66,7 +67,7 @@ func NewServer(c *bus.Conn, o ServerOptions) *Server {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.MaxTotal = cmp.Or(o.MaxTotal, defaultMaxTotal)
 	return &Server{conn: c, o: o, slots: make(chan struct{}, o.Concurrency), ready: make(chan struct{}),
-		requests: quota{limit: o.MaxTotal}, serving: map[string]*serverCall{}}
+		requests: quota{limit: o.MaxTotal}, uploads: uploads{most: o.Concurrency}, serving: map[string]*serverCall{}}
 }
 
 // Ready returns a channel that is closed once the server receives calls.
@@ -138,16 +139,26 @@ func (s *Server) accept(ctx context.Context, m *nats.Msg) {
 		s.o.Logger.Warn("model call dropped: its reply subject is no inbox", "reply", fmt.Sprintf("%.100q", m.Reply))
 		return
 	}
-	select {
-	case s.slots <- struct{}{}:
-	default:
-		newServerCall(s, m).refuse(ctx, errServerFull)
+	call := newServerCall(s, m)
+	if len(s.slots) == cap(s.slots) {
+		call.refuse(ctx, errServerFull)
 		return
 	}
-	s.calls.Go(func() {
-		defer func() { <-s.slots }()
-		newServerCall(s, m).run(ctx)
-	})
+	ctx, call.cancel = context.WithCancelCause(ctx)
+	if surplus := s.uploads.begin(call); surplus != nil {
+		surplus.cancel(errServerFull)
+	}
+	s.calls.Go(func() { call.run(ctx) })
+}
+
+// slot reserves a slot for a call whose request is whole. release is nil if none is free.
+func (s *Server) slot() (release func()) {
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }
+	default:
+		return nil
+	}
 }
 
 // refusePending ends the subscription and refuses the requests that this process has received already. It drains the
