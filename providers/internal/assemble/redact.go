@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/providers/internal/transport"
 )
 
 // minSecret is the length, in bytes, from which a key is treated as a secret. Users set shorter words as the key of a
@@ -14,17 +15,12 @@ const minSecret = 10
 
 const redacted = "[redacted]"
 
-// secretHeaders are the headers whose values are keys.
-var secretHeaders = []string{
-	"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cf-aig-authorization", "cookie",
-}
-
 // secretsOf returns the keys of the request, which must not appear in an error text.
 func secretsOf(req *providers.Request) []string {
 	secrets := []string{req.APIKey}
 	for _, headers := range []map[string]string{req.Model.Headers, req.Headers} {
 		for name, value := range headers {
-			if slices.Contains(secretHeaders, strings.ToLower(name)) {
+			if transport.IsSecret(name) {
 				_, token, _ := strings.Cut(value, " ")
 				secrets = append(secrets, value, token) // also the token without its scheme
 			}
@@ -33,15 +29,15 @@ func secretsOf(req *providers.Request) []string {
 	return secrets
 }
 
-// redact replaces the secrets in text, also where they are escaped as part of a URL.
+// redact replaces the secrets in text: those of the request, and what was sent. They may be escaped as part of a URL, or
+// as JSON may be.
 func (s *Stream) redact(text string) string {
-	for _, secret := range s.secrets {
+	for _, secret := range slices.Concat(s.secrets, s.sent.Sent()) {
 		if secret = strings.TrimSpace(secret); len(secret) < minSecret {
 			continue
 		}
-		text = strings.ReplaceAll(text, secret, redacted)
-		if escaped := url.QueryEscape(secret); escaped != secret {
-			text = strings.ReplaceAll(text, escaped, redacted)
+		for _, form := range []string{secret, url.QueryEscape(secret), strings.ReplaceAll(secret, "/", `\/`)} {
+			text = strings.ReplaceAll(text, form, redacted)
 		}
 	}
 	return text

@@ -23,7 +23,8 @@ type Stream struct {
 	req     *providers.Request
 	yield   func(schemas.StreamEvent, error) bool
 	cancel  context.CancelCauseFunc
-	secrets []string
+	secrets []string           // of the request
+	sent    *transport.Secrets // with its HTTP requests
 
 	idle       *time.Timer // runs while play waits for the vendor; nil without a limit
 	idleLimit  time.Duration
@@ -55,6 +56,7 @@ func Run(ctx context.Context, req *providers.Request,
 		inner, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		s := newStream(req, yield, cancel)
+		inner, s.sent = transport.WithSecrets(inner)
 		err := ctx.Err()
 		if err == nil {
 			err = s.guard(inner, play)

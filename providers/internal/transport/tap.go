@@ -76,7 +76,9 @@ func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 		limit = providers.DefaultTimeout
 	}
 	timer := time.AfterFunc(limit, cancel)
-	resp, err := t.base.RoundTrip(t.withHeaders(r.WithContext(ctx)))
+	sent := t.withHeaders(r.WithContext(ctx))
+	collect(sent)
+	resp, err := t.base.RoundTrip(sent)
 	if inTime := timer.Stop(); !inTime && r.Context().Err() == nil {
 		if err == nil {
 			_ = resp.Body.Close()

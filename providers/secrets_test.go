@@ -1,0 +1,104 @@
+package providers_test
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/loopbus/loopbus/providers"
+)
+
+// echoCredentials answers with an error that quotes the credentials of the request.
+func echoCredentials(w http.ResponseWriter, r *http.Request) {
+	h := r.Header
+	said := fmt.Sprint("refused: ", h["Authorization"], h["X-Amz-Security-Token"], h["X-Goog-Api-Key"])
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusForbidden)
+	_ = json.NewEncoder(w).Encode(map[string]any{"message": said, "error": map[string]any{"message": said}})
+}
+
+// fails checks that a reply fails with an error that does not contain a secret.
+func fails(t *testing.T, api string, req *providers.Request, secret string) {
+	t.Helper()
+	said := finalEvent(t, t.Context(), api, req).Message.ErrorMessage
+	if strings.Contains(said, secret) || !strings.Contains(said, "[redacted]") {
+		t.Errorf("the error text, which goes to the log, is %.500q", said)
+	}
+}
+
+// Error texts are stored in logs. They contain no credential, also if the SDK has obtained it and not the request.
+func TestCredentialsOfSDKsAreNotInErrors(t *testing.T) {
+	variables := func(req *providers.Request, all map[string]string) {
+		req.APIKey, req.Getenv = "", func(name string) string { return all[name] }
+	}
+	t.Run("session token of AWS", func(t *testing.T) {
+		req := serveFault(t, "bedrock-converse-stream", echoCredentials)
+		variables(req, map[string]string{"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret-access-key",
+			"AWS_SESSION_TOKEN": "session-token-0123456789", "AWS_REGION": "us-east-1"})
+		fails(t, "bedrock-converse-stream", req, "session-token-0123456789")
+	})
+	t.Run("access token of Google Cloud", func(t *testing.T) {
+		t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", serviceAccount(t, "ya29.access-token-0123456789"))
+		req := serveFault(t, "google-vertex", echoCredentials)
+		variables(req, map[string]string{"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "l"})
+		fails(t, "google-vertex", req, "ya29.access-token-0123456789")
+	})
+}
+
+// serviceAccount returns the file of a service account of Google Cloud whose server issues an access token.
+func serviceAccount(t *testing.T, token string) (file string) {
+	t.Helper()
+	tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"access_token":%q,"token_type":"Bearer","expires_in":3600}`, token)
+	}))
+	t.Cleanup(tokens.Close)
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := json.Marshal(map[string]string{"type": "service_account", "client_email": "a@example.com",
+		"private_key_id": "1", "token_uri": tokens.URL,
+		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "account.json")
+	if err := os.WriteFile(file, account, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// JSON may escape a slash.
+func TestEscapedKeysAreNotInErrors(t *testing.T) {
+	t.Parallel()
+	for _, api := range served() {
+		t.Run(api, func(t *testing.T) {
+			t.Parallel()
+			req := serveFault(t, api, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusForbidden)
+				fmt.Fprint(w, `{"detail":"bad key abc\/def\/0123456789\/xyz"}`)
+			})
+			req.APIKey = "abc/def/0123456789/xyz"
+			said := finalEvent(t, t.Context(), api, req).Message.ErrorMessage
+			if strings.Contains(said, `abc\/def\/0123456789\/xyz`) || strings.Contains(said, req.APIKey) {
+				t.Errorf("the error text is %.500q", said)
+			}
+		})
+	}
+}
