@@ -57,12 +57,16 @@ func (k *Keys) Key(ctx context.Context, provider string) (string, error) {
 	if err := schemas.CheckToken("provider", provider); err != nil {
 		return "", err
 	}
+	// The limit includes the wait for requests of others for the same key: these, too, may wait for a silent service.
+	ctx, cancel := context.WithTimeoutCause(ctx, k.o.Timeout, schemas.NewFailure(schemas.FailureTimeout, fmt.Sprintf(
+		"key service timed out: no answer at %s within %s", k.conn.subjects.Key(provider), k.o.Timeout)))
+	defer cancel()
 	cached := k.entry(provider)
 	select {
 	case cached.lock <- struct{}{}:
 		defer func() { <-cached.lock }()
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return "", context.Cause(ctx)
 	}
 	if cached.key != "" && time.Now().Before(cached.until) {
 		return cached.key, nil
@@ -92,17 +96,12 @@ func (k *Keys) entry(provider string) *cachedKey {
 
 func (k *Keys) request(ctx context.Context, provider string) ([]byte, error) {
 	subject := k.conn.subjects.Key(provider)
-	limited, cancel := context.WithTimeout(ctx, k.o.Timeout)
-	defer cancel()
-	m, err := natsio.Request(limited, k.conn.nc, subject, nil)
+	m, err := natsio.Request(ctx, k.conn.nc, subject, nil)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return nil, schemas.NewFailure(schemas.FailureConnection, "key service unavailable: nobody listens to "+subject)
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case limited.Err() != nil:
-		return nil, schemas.NewFailure(schemas.FailureTimeout,
-			fmt.Sprintf("key service timed out: no answer at %s within %s", subject, k.o.Timeout))
+		return nil, context.Cause(ctx)
 	case err != nil:
 		return nil, &schemas.FailureError{
 			Code: schemas.FailureConnection, Err: fmt.Errorf("key service: request at %s: %w", subject, err),

@@ -153,6 +153,35 @@ func TestWaitingForKeyEndsWithContext(t *testing.T) {
 	first.Wait()
 }
 
+// Callers of a silent service do not wait one after the other, each for the whole limit.
+func TestCallersOfASilentKeyServiceWaitAtOnce(t *testing.T) {
+	t.Parallel()
+	const limit, callers = 300 * time.Millisecond, 20
+	c := bustest.New(t)
+	silent, err := c.NATS().SubscribeSync(c.Subjects().Key("vendor"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := bus.NewKeys(c, bus.KeyOptions{Timeout: limit})
+	began := time.Now()
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			_, err := keys.Key(t.Context(), "vendor")
+			if code := schemas.FailureCodeOf(err); code != schemas.FailureTimeout {
+				t.Errorf("code %q: %v", code, err)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(began); took > callers*limit/2 {
+		t.Errorf("%d callers have waited %s, with a limit of %s", callers, took, limit)
+	}
+	if n, _, err := silent.Pending(); err != nil || n == 0 {
+		t.Errorf("the service has got %d requests, %v", n, err)
+	}
+}
+
 // A key service sees the reply subjects of its own requests. From them it must not be able to guess those of other
 // requests of the process.
 func TestKeyServiceCannotGuessOtherInboxes(t *testing.T) {
