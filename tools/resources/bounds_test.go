@@ -64,8 +64,8 @@ func TestDiscoverVisitsSomeFilesOnly(t *testing.T) {
 func TestDiscoverEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	files := fstest.MapFS{
-		".gitignore": {Data: []byte(strings.Repeat("**/*"+strings.Repeat("[!x]", 4000)+"q\n", 63))},
-		".agents/skills/" + strings.Repeat(strings.Repeat("a", 255)+"/", 400) + "b": {},
+		".gitignore": {Data: []byte(strings.Repeat("**/*"+strings.Repeat("[!x]", 120)+"q\n", 2000) + "!a*\n")},
+		".agents/skills/" + strings.Repeat(strings.Repeat("a", 255)+"/", 14) + "b": {},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
