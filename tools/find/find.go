@@ -59,7 +59,7 @@ type finder struct{ workspace *workspace.Workspace }
 func (f finder) run(ctx context.Context, args arguments) (schemas.ToolResult, error) {
 	limit := listing.Limit(args.Limit, DefaultLimit)
 	dir := f.workspace.Resolve(args.Path)
-	matches, err := matcher(args.Pattern, dir)
+	matches, err := matcher(ctx, args.Pattern, dir)
 	if err != nil {
 		return schemas.ToolResult{}, err
 	}
@@ -83,7 +83,7 @@ func (f finder) run(ctx context.Context, args arguments) (schemas.ToolResult, er
 
 // matcher returns a function that matches paths below dir: a pattern with a slash against whole paths, any other
 // pattern against names. A pattern without a capital letter ignores case.
-func matcher(pattern, dir string) (func(path, name string) bool, error) {
+func matcher(ctx context.Context, pattern, dir string) (func(path, name string) bool, error) {
 	if pattern == "" {
 		return func(string, string) bool { return true }, nil
 	}
@@ -97,10 +97,10 @@ func matcher(pattern, dir string) (func(path, name string) bool, error) {
 		return nil, err
 	}
 	if !whole {
-		return func(_, name string) bool { return compiled.Match(name) }, nil
+		return func(_, name string) bool { return compiled.Match(ctx, name) }, nil
 	}
 	prefix := strings.TrimSuffix(dir, "/") + "/"
-	return func(path, _ string) bool { return compiled.Match(prefix + path) }, nil
+	return func(path, _ string) bool { return compiled.Match(ctx, prefix+path) }, nil
 }
 
 // findings collects the found paths. It keeps only the part that may be shown, however many and long the paths are.

@@ -41,7 +41,7 @@ func (s searcher) search(ctx context.Context, args arguments, scan scanner) erro
 		return err
 	}
 	err = walk.Run(ctx, walk.Options{
-		FS: files, Start: start, Override: override(only, s.workspace.Dir(), from),
+		FS: files, Start: start, Override: override(ctx, only, s.workspace.Dir(), from),
 		Visit: func(name string, e fs.DirEntry) error {
 			if !e.Type().IsRegular() {
 				return nil
@@ -63,7 +63,8 @@ func (s searcher) search(ctx context.Context, args arguments, scan scanner) erro
 
 // override makes a glob decide before the ignore files: files that match are searched even if they are ignored, and
 // others are not searched. A glob with a slash is relative to the working directory, wherever the search begins.
-func override(only ignore.Rules, workingDir, from string) func(name string, isDir bool) ignore.Verdict {
+func override(ctx context.Context, only ignore.Rules, workingDir, from string,
+) func(name string, isDir bool) ignore.Verdict {
 	if only == nil {
 		return nil
 	}
@@ -72,7 +73,7 @@ func override(only ignore.Rules, workingDir, from string) func(name string, isDi
 		prefix = strings.TrimPrefix(from, "/")
 	}
 	return func(name string, isDir bool) ignore.Verdict {
-		switch only.Match(path.Join(filepath.ToSlash(prefix), name), isDir) {
+		switch only.Match(ctx, path.Join(filepath.ToSlash(prefix), name), isDir) {
 		case ignore.Ignored: // the glob matches: it selects files
 			return ignore.Kept
 		case ignore.Kept: // a glob that begins with ! excludes files

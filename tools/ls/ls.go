@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/loopbus/loopbus/schemas"
@@ -53,46 +54,63 @@ type lister struct{ workspace *workspace.Workspace }
 func (l lister) run(ctx context.Context, args arguments) (schemas.ToolResult, error) {
 	limit := listing.Limit(args.Limit, DefaultLimit)
 	dir := l.workspace.Resolve(args.Path)
-	names, err := l.read(ctx, dir)
-	if err != nil {
+	if err := listing.Directory(ctx, l.workspace, dir); err != nil {
 		return schemas.ToolResult{}, err
 	}
-	entries, more, err := l.describe(ctx, dir, names, limit)
-	if err != nil {
-		return schemas.ToolResult{}, err
+	found := entries{limit: limit, out: truncate.NewHead(truncate.NoLineLimit, truncate.MaxBytes)}
+	for names, err := range ordered(maxEntries, func(add func(string)) error { return l.read(ctx, dir, add) }) {
+		if err == nil {
+			err = l.describe(ctx, dir, names, &found)
+		}
+		if err != nil {
+			return schemas.ToolResult{}, err
+		}
+		if found.more {
+			break
+		}
 	}
-	return result(entries, more, limit)
+	return found.result()
 }
 
-// read returns the names in a directory, sorted.
-func (l lister) read(ctx context.Context, dir string) ([]string, error) {
-	if err := listing.Directory(ctx, l.workspace, dir); err != nil {
-		return nil, err
-	}
+// atOnce is how many names are read between two checks of the context.
+const atOnce = 1024
+
+// read passes the names in a directory to add, in no order.
+func (l lister) read(ctx context.Context, dir string, add func(name string)) error {
 	file, err := l.workspace.Open(ctx, dir)
 	if err != nil {
-		return nil, tools.Failf("Cannot read directory: %v", nodeerr.New(err, "scandir", dir))
+		return tools.Failf("Cannot read directory: %v", nodeerr.New(err, "scandir", dir))
 	}
 	defer func() { _ = file.Close() }() // nothing was written
-	names, err := file.Readdirnames(-1)
-	if err != nil {
-		return nil, tools.Failf("Cannot read directory: %v", nodeerr.New(err, "scandir", dir))
+	for {
+		if err := tools.Interrupted(ctx); err != nil {
+			return err
+		}
+		names, err := file.Readdirnames(atOnce)
+		for _, name := range names {
+			add(name)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return tools.Failf("Cannot read directory: %v", nodeerr.New(err, "scandir", dir))
+		}
 	}
-	order(names)
-	return names, nil
 }
 
 // describe marks directories and leaves out names whose target does not exist, such as broken links. A link that leads
 // out of the workspace is listed, but not followed.
-func (l lister) describe(ctx context.Context, dir string, names []string, limit int64) (entries []string, more bool,
-	err error) {
+func (l lister) describe(ctx context.Context, dir string, names []entry, found *entries) error {
 	base := strings.TrimSuffix(dir, "/") + "/"
-	for _, name := range names {
-		if int64(len(entries)) >= limit {
-			return entries, true, nil
+	for _, e := range names {
+		name := e.name
+		if found.count >= found.limit {
+			found.more = true
+			return nil
 		}
 		if err := tools.Interrupted(ctx); err != nil {
-			return nil, false, err
+			return err
 		}
 		info, err := l.workspace.Stat(ctx, base+name)
 		var outside *workspace.DeniedError
@@ -103,22 +121,37 @@ func (l lister) describe(ctx context.Context, dir string, names []string, limit 
 		case info.IsDir():
 			name += "/"
 		}
-		entries = append(entries, name)
+		found.add(name)
 	}
-	return entries, false, nil
+	return nil
 }
 
-func result(entries []string, more bool, limit int64) (schemas.ToolResult, error) {
-	if len(entries) == 0 {
+// entries collects the entries. It keeps only the part that may be shown, however many there are.
+type entries struct {
+	limit, count int64
+	more         bool // there are others beyond the limit
+	out          *truncate.Head
+}
+
+func (f *entries) add(name string) {
+	if f.count > 0 {
+		name = "\n" + name
+	}
+	f.out.Write([]byte(name))
+	f.count++
+}
+
+func (f *entries) result() (schemas.ToolResult, error) {
+	if f.count == 0 {
 		return schemas.TextResult("(empty directory)"), nil
 	}
 	var notices []string
 	var d details
-	if more {
-		notices = append(notices, fmt.Sprintf("%d entries limit reached. Use limit=%d for more", limit, 2*limit))
-		d.EntryLimitReached = limit
+	if f.more {
+		notices = append(notices, fmt.Sprintf("%d entries limit reached. Use limit=%d for more", f.limit, 2*f.limit))
+		d.EntryLimitReached = f.limit
 	}
-	cut := truncate.Text(strings.Join(entries, "\n"), truncate.NoLineLimit, truncate.MaxBytes)
+	cut := f.out.Result()
 	if cut.Truncated {
 		notices = append(notices, listing.BytesNotice())
 		d.Truncation = &cut

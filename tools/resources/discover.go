@@ -23,14 +23,23 @@ var roots = []string{".agents", ".pi"}
 // maxOmitted limits the list of omitted files.
 const maxOmitted = schemas.MaxResources
 
+const (
+	// maxVisited limits the entries of a folder of skills or templates.
+	maxVisited = 10000
+	// maxRead limits the bytes of all files that are read, also of those that are left out: there may be very many, or
+	// many links to one. It is a multiple of what can be announced, and read in less than a second.
+	maxRead = 64 * schemas.MaxResourceBytes
+)
+
 // Discover searches a directory. The caller adds its path, worker and time. files must not lead out of the directory,
 // as those of an [os.Root] do not. The error is the context's cause; files that cannot be read are listed as omitted.
+// Discover returns soon after the context ends, unless the file system does not answer.
 func Discover(ctx context.Context, files fs.FS) (schemas.Resources, error) {
 	f := finder{files: files}
 	f.context()
 	for _, root := range roots {
 		f.skills(ctx, root+"/skills")
-		f.templates(root + "/prompts")
+		f.templates(ctx, root+"/prompts")
 	}
 	return f.found, context.Cause(ctx)
 }
@@ -39,6 +48,7 @@ type finder struct {
 	files fs.FS
 	found schemas.Resources
 	size  int // bytes of the texts found
+	bytes int // of the files read
 }
 
 func (f *finder) context() {
@@ -80,6 +90,8 @@ func (f *finder) read(path string) (r schemas.Resource, err error) {
 		return r, err
 	case !info.Mode().IsRegular():
 		return r, errors.New("it is no regular file")
+	case f.bytes >= maxRead:
+		return r, fmt.Errorf("%d bytes of files were read before it, which is all that is read", maxRead)
 	}
 	file, err := f.files.Open(path)
 	if err != nil {
@@ -87,6 +99,7 @@ func (f *finder) read(path string) (r schemas.Resource, err error) {
 	}
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, schemas.MaxResourceFile+1))
+	f.bytes += len(data)
 	switch {
 	case err != nil:
 		return r, err

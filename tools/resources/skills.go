@@ -15,21 +15,22 @@ import (
 
 const (
 	skillFile      = "SKILL.md"
-	maxDescription = 1024  // characters
-	maxVisited     = 10000 // entries of a folder of skills
+	maxDescription = 1024 // characters
 )
 
 // skillName matches valid names of skills.
 var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+var errTooMany = fmt.Errorf("there are more than %d files", maxVisited)
 
 // skills adds the skills below a folder.
 func (f *finder) skills(ctx context.Context, dir string) {
 	visited := 0
 	err := walk.Run(ctx, walk.Options{FS: f.files, Start: dir, Visit: func(rel string, e fs.DirEntry) error {
 		if visited++; visited > maxVisited {
-			return fmt.Errorf("there are more than %d files", maxVisited)
+			return errTooMany
 		}
-		if e.Name() != skillFile || f.insideSkill(dir, path.Dir(path.Dir(rel))) {
+		if e.Name() != skillFile || f.insideSkill(ctx, dir, path.Dir(path.Dir(rel))) {
 			return nil
 		}
 		if err := f.skill(path.Join(dir, rel)); err != nil {
@@ -43,12 +44,13 @@ func (f *finder) skills(ctx context.Context, dir string) {
 }
 
 // insideSkill reports whether a folder below dir is inside of a skill: its files belong to that skill.
-func (f *finder) insideSkill(dir, rel string) bool {
-	for ; ; rel = path.Dir(rel) {
+func (f *finder) insideSkill(ctx context.Context, dir, rel string) bool {
+	for ; ctx.Err() == nil; rel = path.Dir(rel) {
 		if _, err := fs.Stat(f.files, path.Join(dir, rel, skillFile)); err == nil || rel == "." {
 			return err == nil
 		}
 	}
+	return false
 }
 
 func (f *finder) skill(file string) error {

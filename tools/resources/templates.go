@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,18 +10,25 @@ import (
 	"strings"
 
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools/internal/walk"
 )
 
 // maxSummary is how much of a template's first line describes it.
 const maxSummary = 60
 
 // templates adds the prompt templates of a folder.
-func (f *finder) templates(dir string) {
-	entries, err := fs.ReadDir(f.files, dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		f.omit(dir, err)
-	}
-	for _, e := range entries {
+func (f *finder) templates(ctx context.Context, dir string) {
+	visited := 0
+	for e, err := range walk.Entries(ctx, f.files, dir) {
+		if visited++; visited > maxVisited {
+			err = errTooMany
+		}
+		if err != nil || ctx.Err() != nil {
+			if !errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
+				f.omit(dir, err)
+			}
+			return
+		}
 		name, ok := strings.CutSuffix(e.Name(), ".md")
 		if !ok || name == "" || e.IsDir() {
 			continue

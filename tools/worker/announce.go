@@ -41,7 +41,8 @@ func (w *Worker) makeAnnouncements() ([]announcement, error) {
 
 // announce writes the announcements and renews them until ctx ends. It returns an error only if the first attempt
 // fails; if the bucket is full it retries even then, because others may make room. The resources for prompts are
-// announced before the tools: a runner may start a run as soon as it sees the tools.
+// announced before the tools: a runner may start a run as soon as it sees the tools. They do not hold up the tools for
+// longer than a look takes at most.
 func (w *Worker) announce(ctx context.Context) error {
 	resources := w.newResources()
 	announced := false

@@ -16,11 +16,12 @@ import (
 // resources announces the resources for prompts ([Options.Resources]). It is not safe for concurrent use.
 type resources struct {
 	w       *Worker
+	look    look
 	last    schemas.Resources // the last that were announced
 	failing bool              // true if the last attempt failed
 }
 
-func (w *Worker) newResources() *resources { return &resources{w: w} }
+func (w *Worker) newResources() *resources { return &resources{w: w, look: newLook(w.opts.Resources)} }
 
 // announce announces the current resources. If that fails, the tools are served without them: prompts of such runs have
 // no resources of this worker.
@@ -36,12 +37,12 @@ func (r *resources) announce(ctx context.Context) {
 }
 
 func (r *resources) publish(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
-	defer cancel()
-	found, err := r.w.opts.Resources(ctx)
+	found, err := r.look.run(ctx)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
 	found.Workspace, found.Worker, found.Since = r.w.opts.Workspace, r.w.opts.ID, r.last.Since
 	if !reflect.DeepEqual(found, r.last) {
 		found.Since = time.Now().UTC().Format(time.RFC3339)

@@ -28,13 +28,10 @@ func alternatives(pattern string) ([]string, error) {
 func sequence(pattern string, inside bool) (list []string, rest string, err error) {
 	list = []string{""}
 	for pattern != "" {
-		n := plain(pattern)
+		n := plain(pattern, inside)
 		next := []string{pattern[:n]}
 		if pattern = pattern[n:]; n == 0 && pattern[0] != '{' {
-			if inside {
-				return list, pattern, nil
-			}
-			next, pattern = []string{pattern[:1]}, pattern[1:] // outside of braces a comma is an ordinary character
+			return list, pattern, nil
 		} else if n == 0 {
 			if next, pattern, err = choice(pattern[1:]); err != nil {
 				return nil, "", err
@@ -86,8 +83,9 @@ func length(list []string) (n int) {
 	return n
 }
 
-// plain returns the length of the pattern before the first brace or comma that is neither escaped nor in a class.
-func plain(pattern string) int {
+// plain returns the length of the pattern before the first brace that opens or, inside of braces, before the first brace
+// or comma. What is escaped or in a class does not count.
+func plain(pattern string, inside bool) int {
 	class := false
 	for i := 0; i < len(pattern); i++ {
 		switch c := pattern[i]; {
@@ -97,7 +95,7 @@ func plain(pattern string) int {
 			class = c != ']'
 		case c == '[':
 			class = true
-		case c == '{', c == '}', c == ',':
+		case c == '{', inside && (c == '}' || c == ','):
 			return i
 		}
 	}

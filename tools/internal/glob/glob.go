@@ -3,6 +3,7 @@
 package glob
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ import (
 
 // A Pattern is a compiled pattern. It is safe for concurrent use.
 type Pattern struct {
-	texts []string // without braces; one of them has to match
+	texts []components // without braces; one of them has to match
 	fold  bool
 }
 
@@ -35,15 +36,20 @@ func Compile(pattern string, fold bool) (Pattern, error) {
 		return Pattern{}, fmt.Errorf("bad glob %q: a bracket or brace is not closed, or a range is upside down", pattern)
 	}
 	texts, err := alternatives(text)
-	return Pattern{texts, fold}, err
+	p := Pattern{make([]components, len(texts)), fold}
+	for i, text := range texts {
+		p.texts[i] = split(text)
+	}
+	return p, err
 }
 
-// Match reports whether the pattern matches all of a name, or of a path with slashes.
-func (p Pattern) Match(name string) bool {
+// Match reports whether the pattern matches all of a name, or of a path with slashes. It returns false soon after the
+// context ends: a long pattern and a long path take their product.
+func (p Pattern) Match(ctx context.Context, name string) bool {
 	if p.fold {
 		name = strings.ToLower(name)
 	}
-	return slices.ContainsFunc(p.texts, func(text string) bool { return doublestar.MatchUnvalidated(text, name) })
+	return slices.ContainsFunc(p.texts, func(c components) bool { return ctx.Err() == nil && c.match(ctx, name) })
 }
 
 // HasUpper reports whether a pattern contains an upper-case letter: by the convention of smart case, only such a

@@ -1,6 +1,8 @@
 package glob_test
 
 import (
+	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +31,10 @@ func TestMatch(t *testing.T) {
 		{"a/**/b", false, []string{"a/b", "a/x/b", "a/x/y/b"}, []string{"ab", "a/xb", "x/a/b"}},
 		{"a/**", false, []string{"a/b", "a/b/c"}, []string{"a", "ab"}},
 		{"a**b", false, []string{"ab", "axb"}, []string{"a/b"}},
+		{"a/**/b/**/c", false, []string{"a/b/c", "a/x/b/b/y/c"}, []string{"a/c/b", "a/b/c/d"}},
+		{"a/**/", false, []string{"a"}, []string{"a/b"}},
+		{`a\/[b/]`, false, []string{"a/b"}, []string{"a//", "ab"}},
+		{"a[!b]c", false, []string{"axc"}, []string{"a/c", "abc"}},
 		{`a\*b`, false, []string{"a*b"}, []string{"axb"}},
 		{"readme*", true, []string{"README.md", "readme"}, []string{"aREADME"}},
 		{"é", true, []string{"É", "é"}, []string{"e"}},
@@ -40,12 +46,12 @@ func TestMatch(t *testing.T) {
 			continue
 		}
 		for _, name := range c.yes {
-			if !p.Match(name) {
+			if !p.Match(t.Context(), name) {
 				t.Errorf("%s does not match %s", c.pattern, name)
 			}
 		}
 		for _, name := range c.no {
-			if p.Match(name) {
+			if p.Match(t.Context(), name) {
 				t.Errorf("%s matches %s", c.pattern, name)
 			}
 		}
@@ -84,9 +90,39 @@ func TestHostilePatterns(t *testing.T) {
 		"directories":   strings.Repeat("**/*a/", 200) + "b",
 	} {
 		p, err := glob.Compile(pattern, false)
-		if begun := time.Now(); err != nil || p.Match(name) || time.Since(begun) > 5*time.Second {
+		if begun := time.Now(); err != nil || p.Match(t.Context(), name) || time.Since(begun) > 5*time.Second {
 			t.Errorf("%s: %v, matched in %s", what, err, time.Since(begun))
 		}
+	}
+}
+
+// A deep path and a costly pattern, each within its limits, are matched no longer than their caller waits.
+func TestMatchEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	p, err := glob.Compile("**/*"+strings.Repeat("[!x]", 250)+"q", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := strings.Repeat(strings.Repeat("a", 255)+"/", 10_000) // seconds
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if begun := time.Now(); p.Match(ctx, path) || time.Since(begun) > time.Second {
+		t.Errorf("it took %s", time.Since(begun))
+	}
+}
+
+// A line of commas took the square of its length.
+func TestCommasAreCharacters(t *testing.T) {
+	commas := strings.Repeat(",", 16<<10)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	p, err := glob.Compile(commas, false)
+	runtime.ReadMemStats(&after)
+	if err != nil || !p.Match(t.Context(), commas) {
+		t.Error(err)
+	}
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 16<<20 {
+		t.Errorf("%d bytes for a pattern of %d", allocated, len(commas))
 	}
 }
 

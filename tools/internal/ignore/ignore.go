@@ -2,6 +2,7 @@
 package ignore
 
 import (
+	"context"
 	"strings"
 
 	"github.com/loopbus/loopbus/tools/internal/glob"
@@ -59,10 +60,11 @@ func (r Rules) Negated() bool {
 }
 
 // Match returns the verdict of the last rule that matches the path, which is relative to the location of the rules
-// and uses slashes. It does not consider parent directories: a walk does not enter ignored directories.
-func (r Rules) Match(path string, isDir bool) Verdict {
+// and uses slashes. It does not consider parent directories: a walk does not enter ignored directories. When the context
+// ends it returns soon, and the verdict means nothing: a file may have many rules, each of which takes long.
+func (r Rules) Match(ctx context.Context, path string, isDir bool) Verdict {
 	name := path[strings.LastIndexByte(path, '/')+1:]
-	for i := len(r) - 1; i >= 0; i-- {
+	for i := len(r) - 1; i >= 0 && ctx.Err() == nil; i-- {
 		rule := &r[i]
 		if rule.dirOnly && !isDir {
 			continue
@@ -71,7 +73,7 @@ func (r Rules) Match(path string, isDir bool) Verdict {
 		if rule.anchored {
 			subject = path
 		}
-		if rule.pattern.Match(subject) {
+		if rule.pattern.Match(ctx, subject) {
 			if rule.keep {
 				return Kept
 			}

@@ -41,7 +41,7 @@ func TestRules(t *testing.T) {
 					if isDir {
 						path = path[:len(path)-1]
 					}
-					if got := rules.Match(path, isDir); got != want {
+					if got := rules.Match(t.Context(), path, isDir); got != want {
 						t.Errorf("%q says %d of %q, want %d", c.file, got, path, want)
 					}
 				}
@@ -52,11 +52,11 @@ func TestRules(t *testing.T) {
 
 func TestParseGlob(t *testing.T) {
 	rules, err := ignore.ParseGlob("*.{ts,js}")
-	if err != nil || rules.Match("d/a.ts", false) != ignore.Ignored || rules.Match("a.go", false) != ignore.Silent ||
+	if err != nil || rules.Match(t.Context(), "d/a.ts", false) != ignore.Ignored || rules.Match(t.Context(), "a.go", false) != ignore.Silent ||
 		rules.Negated() {
 		t.Errorf("%v, %v", rules, err)
 	}
-	if rules, err := ignore.ParseGlob("!*.ts"); err != nil || rules.Match("a.ts", false) != ignore.Kept ||
+	if rules, err := ignore.ParseGlob("!*.ts"); err != nil || rules.Match(t.Context(), "a.ts", false) != ignore.Kept ||
 		!rules.Negated() {
 		t.Errorf("%v, %v", rules, err)
 	}

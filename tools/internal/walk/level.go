@@ -1,6 +1,7 @@
 package walk
 
 import (
+	"context"
 	"io"
 	"io/fs"
 	"path"
@@ -28,6 +29,11 @@ type level struct {
 	top   bool // dir is the top directory of a repository
 	read  int  // bytes of the ignore files of this level and of those above
 	up    *level
+}
+
+// isIgnoreFile reports whether a directory with such an entry may have rules.
+func isIgnoreFile(name string) bool {
+	return name == ".ignore" || name == ".gitignore" || name == ".git"
 }
 
 // level reads the ignore files of a directory. It returns up if the directory has none.
@@ -86,7 +92,7 @@ func (w walker) above(dir string) *level {
 }
 
 // verdict returns the verdict of this level and those above on a path of the file system.
-func (l *level) verdict(name string, isDir bool) ignore.Verdict {
+func (l *level) verdict(ctx context.Context, name string, isDir bool) ignore.Verdict {
 	var verdicts [kinds]ignore.Verdict
 	inside := true // l is in the repository of name, or name is in none
 	for ; l != nil; l = l.up {
@@ -96,7 +102,7 @@ func (l *level) verdict(name string, isDir bool) ignore.Verdict {
 		}
 		for kind := range verdicts {
 			if verdicts[kind] == ignore.Silent && (inside || kind == dotIgnore) {
-				verdicts[kind] = l.rules[kind].Match(rel, isDir)
+				verdicts[kind] = l.rules[kind].Match(ctx, rel, isDir)
 			}
 		}
 		inside = inside && !l.top

@@ -27,15 +27,15 @@ type Options struct {
 	Visit func(path string, entry fs.DirEntry) error
 }
 
+// maxPath is the longest path in bytes that programs can use, as in Linux. Directories further down are not entered: what
+// is in them can be neither read nor written by its path, and each of their paths takes as long as it is.
+const maxPath = 4096
+
 // Run walks the files below Start. It returns the error of Visit, the error of reading Start, or the context's cause.
-// It skips directories below Start that cannot be read.
+// It skips directories below Start that cannot be read, or whose paths are too long for programs.
 func Run(ctx context.Context, o Options) error {
-	entries, err := fs.ReadDir(o.FS, o.Start)
-	if err != nil {
-		return err
-	}
 	w := walker{o}
-	err = w.directory(ctx, "", entries, w.above(o.Start))
+	err := w.directory(ctx, "", w.above(o.Start), maxEntries)
 	if errors.Is(err, fs.SkipAll) {
 		return nil
 	}
@@ -44,49 +44,57 @@ func Run(ctx context.Context, o Options) error {
 
 type walker struct{ Options }
 
-// directory visits the entries of the directory rel, which is relative to Start. up are the rules of its parents.
-func (w walker) directory(ctx context.Context, rel string, entries []fs.DirEntry, up *level) error {
+// directory visits the entries of the directory rel, which is relative to Start. up are the rules of its parents. room
+// is how many bytes of entries are enough to keep.
+func (w walker) directory(ctx context.Context, rel string, up *level, room int) error {
 	dir := path.Join(w.Start, rel)
-	here := w.level(dir, up, func(name string) bool { return has(entries, name) })
-	for _, e := range entries {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		below := path.Join(rel, e.Name())
-		if w.ignored(below, here, e.IsDir()) {
-			continue
-		}
-		if err := w.Visit(below, e); err != nil {
+	var here *level
+	rules := map[string]bool{} // ignore files, until here has them
+	for entries, err := range batches(room, func(add func(fs.DirEntry)) error {
+		return read(ctx, w.FS, dir, func(e fs.DirEntry) {
+			if isIgnoreFile(e.Name()) && rules != nil {
+				rules[e.Name()] = true
+			}
+			add(e)
+		})
+	}) {
+		switch {
+		case err != nil && rel != "" && ctx.Err() == nil:
+			return nil
+		case err != nil:
 			return err
+		case rules != nil:
+			here, rules = w.level(dir, up, func(name string) bool { return rules[name] }), nil
 		}
-		if !e.IsDir() {
-			continue
-		}
-		inside, err := fs.ReadDir(w.FS, path.Join(w.Start, below))
-		if err != nil {
-			continue
-		}
-		if err := w.directory(ctx, below, inside, here); err != nil {
-			return err
+		for _, e := range entries {
+			if err := w.entry(ctx, path.Join(rel, e.Name()), e, here, max(room/2, minEntries)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (w walker) ignored(rel string, here *level, isDir bool) bool {
+// entry visits an entry and, if it is a directory, what is in it.
+func (w walker) entry(ctx context.Context, rel string, e fs.DirEntry, here *level, room int) error {
+	ignored := w.ignored(ctx, rel, here, e.IsDir())
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case ignored:
+		return nil
+	}
+	if err := w.Visit(rel, e); err != nil || !e.IsDir() || len(path.Join(w.Start, rel)) >= maxPath {
+		return err
+	}
+	return w.directory(ctx, rel, here, room)
+}
+
+func (w walker) ignored(ctx context.Context, rel string, here *level, isDir bool) bool {
 	if w.Override != nil {
 		if v := w.Override(rel, isDir); v != ignore.Silent {
 			return v == ignore.Ignored
 		}
 	}
-	return here.verdict(path.Join(w.Start, rel), isDir) == ignore.Ignored
-}
-
-func has(entries []fs.DirEntry, name string) bool {
-	for _, e := range entries {
-		if e.Name() == name {
-			return true
-		}
-	}
-	return false
+	return here.verdict(ctx, path.Join(w.Start, rel), isDir) == ignore.Ignored
 }

@@ -1,0 +1,79 @@
+package walk
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"strings"
+
+	"github.com/loopbus/loopbus/tools/internal/sorted"
+)
+
+const (
+	// maxEntries is how many bytes of the entries of one directory are enough to keep: those of some hundred thousand
+	// files. A larger directory is read several times.
+	maxEntries = 16 << 20
+	// minEntries is the same for directories far down. The entries of all directories above are in memory, too: so each
+	// level has half as much as the one above, but no less than this.
+	minEntries = 16 << 10
+	// entrySize is how many bytes an entry takes beside its name.
+	entrySize = 128
+	// atOnce is how many entries are read between two checks of the context.
+	atOnce = 1024
+)
+
+// Entries returns the entries of a directory in the order of their names. A large directory is read several times
+// instead of being kept in memory. The error is that of reading, or the context's cause.
+func Entries(ctx context.Context, files fs.FS, dir string) iter.Seq2[fs.DirEntry, error] {
+	return func(yield func(fs.DirEntry, error) bool) {
+		for list, err := range batches(maxEntries, func(add func(fs.DirEntry)) error { return read(ctx, files, dir, add) }) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, e := range list {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func batches(room int, read func(add func(fs.DirEntry)) error) iter.Seq2[[]fs.DirEntry, error] {
+	return sorted.Order[fs.DirEntry]{
+		Compare: func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) },
+		Size:    func(e fs.DirEntry) int { return len(e.Name()) + entrySize },
+		Room:    room,
+	}.Batches(read)
+}
+
+// read passes the entries of a directory to add, in no order.
+func read(ctx context.Context, files fs.FS, dir string, add func(fs.DirEntry)) error {
+	file, err := files.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	list, ok := file.(fs.ReadDirFile)
+	if !ok {
+		return &fs.PathError{Op: "readdir", Path: dir, Err: errors.ErrUnsupported}
+	}
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		some, err := list.ReadDir(atOnce)
+		for _, e := range some {
+			add(e)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
