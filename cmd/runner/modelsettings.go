@@ -14,6 +14,7 @@ import (
 	"github.com/loopbus/loopbus/providers/keys"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools/bash"
 )
 
 // modelSettings select models and configure how they are called.
@@ -31,6 +32,7 @@ type modelSettings struct {
 	APIKey          []string `name:"api-key" secret:"" help:"Use these API keys, as openai=KEY; prefer LOOPBUS_API_KEY."`
 	Keys            string   `placeholder:"FILE" help:"Read API keys from a JSON file of providers and keys."`
 	KeyCommand      string   `placeholder:"PROGRAM" help:"Run this program with a provider's name to get its API key."`
+	KeyCommandEnv   []string `help:"Pass these variables to the key command too; a final * matches any suffix."`
 	KeyService      bool     `help:"Request API keys from the key service on the bus first."`
 	ServeModels     bool     `help:"Serve model calls of other runners (bus/ID) with this runner's keys."`
 	Concurrency     int      `name:"provider-concurrency" help:"Limit concurrent requests to a provider; 0 for no limit."`
@@ -47,11 +49,15 @@ type modelSettings struct {
 	chosenFallbacks []schemas.ModelRef
 	chosenSummary   *schemas.ModelRef
 	getenv          func(string) string
+	environ         []string
 	chosenBecause   string // explains the model if none was requested
 }
 
 // Check loads the files and resolves the requested models.
-func (m *modelSettings) Check(c *cli.Call) []error { return m.resolve(c.IO.Getenv) }
+func (m *modelSettings) Check(c *cli.Call) []error {
+	m.environ = c.IO.Environ
+	return m.resolve(c.IO.Getenv)
+}
 
 // resolve loads the files and resolves the requested models.
 func (m *modelSettings) resolve(getenv func(string) string) (errs []error) {
@@ -164,7 +170,8 @@ func (m *modelSettings) readKeys() error {
 
 func (m *modelSettings) openKeys() error {
 	if m.KeyCommand != "" {
-		m.keys = append(m.keys, keys.NewCommand(strings.Fields(m.KeyCommand)...))
+		environ := bash.AllowedEnv(m.environ, m.KeyCommandEnv)
+		m.keys = append(m.keys, keys.NewCommand(environ, strings.Fields(m.KeyCommand)...))
 	}
 	if m.Keys != "" {
 		f, err := keys.OpenFile(m.Keys)

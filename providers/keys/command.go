@@ -25,8 +25,9 @@ const (
 // if it has none, or a JSON object {"key": "...", "expiresAt": "RFC 3339"}. Only a key with an expiry time is reused
 // until then. Keys of a provider are requested one at a time.
 type Command struct {
-	args []string
-	now  func() time.Time
+	environ, args []string
+
+	now func() time.Time
 
 	mu   sync.Mutex
 	keys map[string]*cached
@@ -39,9 +40,10 @@ type cached struct {
 	until time.Time
 }
 
-// NewCommand returns a source that runs a program with arguments.
-func NewCommand(args ...string) *Command {
-	return &Command{args: args, now: time.Now, keys: map[string]*cached{}}
+// NewCommand returns a source that runs a program with arguments, and with environ as its environment, in the form of
+// [os.Environ]. Other processes of the user, such as commands of the tool bash without a sandbox, can read it.
+func NewCommand(environ []string, args ...string) *Command {
+	return &Command{environ: environ, args: args, now: time.Now, keys: map[string]*cached{}}
 }
 
 // Key is [Source.Key].
@@ -77,6 +79,7 @@ func (c *Command) run(ctx context.Context, provider string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.args[0], append(c.args[1:len(c.args):len(c.args)], provider)...)
+	cmd.Env = append([]string{}, c.environ...) // not nil: the program would have all variables of this process
 	var out limited
 	cmd.Stdout = &out
 	cmd.WaitDelay = time.Second

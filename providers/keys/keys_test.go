@@ -86,7 +86,7 @@ func TestAKeyCommand(t *testing.T) {
 	}
 	count := filepath.Join(t.TempDir(), "count")
 	script := func(answer string) *keys.Command {
-		return keys.NewCommand("sh", write(t, "key.sh", fmt.Sprintf("echo $1 >>%s\n%s\n", count, answer), 0o600))
+		return keys.NewCommand([]string{"GIVEN=key-of"}, "sh", write(t, "key.sh", fmt.Sprintf("echo $1 >>%s\n%s\n", count, answer), 0o600))
 	}
 	runs := func() int {
 		data, err := os.ReadFile(count)
@@ -95,7 +95,7 @@ func TestAKeyCommand(t *testing.T) {
 		}
 		return strings.Count(string(data), "\n")
 	}
-	plain := script("echo key-of-$1")
+	plain := script("echo $GIVEN$HOME-$1") // HOME is not given
 	want(t, plain, "openai", "key-of-openai")
 	want(t, plain, "openai", "key-of-openai")
 	if n := runs(); n != 2 {
@@ -134,7 +134,7 @@ func TestAKeyCommandIsNotWaitedForAfterTheCallEnds(t *testing.T) {
 	}
 	gate := filepath.Join(t.TempDir(), "gate")
 	begun := filepath.Join(t.TempDir(), "begun")
-	c := keys.NewCommand("sh", write(t, "key.sh",
+	c := keys.NewCommand(os.Environ(), "sh", write(t, "key.sh",
 		fmt.Sprintf("touch %s\nwhile [ ! -e %s ]; do sleep 0.01; done\necho late\n", begun, gate), 0o600))
 	var first sync.WaitGroup
 	first.Go(func() { want(t, c, "openai", "late") })

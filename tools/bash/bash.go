@@ -134,7 +134,7 @@ type shell struct {
 func newShell(o Options) shell {
 	o = o.withDefaults()
 	return shell{
-		opts: o, path: find(), env: allowed(o.Environ, o.Env),
+		opts: o, path: find(), env: AllowedEnv(o.Environ, o.Env),
 		attic: newAttic(o),
 	}
 }

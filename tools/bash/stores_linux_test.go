@@ -13,11 +13,14 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/tooltest"
 )
 
-// putStores makes n directories that look like stores. Their names are long: together they do not fit on a command
-// line.
-func putStores(rig *tooltest.Rig, n int) {
-	for i := range n {
-		rig.Put(fmt.Sprintf("%s-%d/%s", strings.Repeat("store", 30), i, schemas.StoreMark), "")
+// putStores makes the directories from up to to, which look like stores, with links in the root. Their paths are so
+// long that the kernel does not take a few hundred of them as an argument of a program.
+func putStores(rig *tooltest.Rig, from, to int) {
+	deep := strings.Repeat(strings.Repeat("deep", 50)+"/", 3)
+	for i := range to - from {
+		store := fmt.Sprintf("%sstore-%d", deep, from+i)
+		rig.Put(store+"/"+schemas.StoreMark, "")
+		rig.Link(fmt.Sprintf("link-%d", from+i), store)
 	}
 }
 
@@ -25,12 +28,12 @@ func putStores(rig *tooltest.Rig, n int) {
 func TestSandboxHidesManyStores(t *testing.T) {
 	inEach(t, bash.Options{}, func(t *testing.T, tool tools.Tool, rig *tooltest.Rig) {
 		const most = 256
-		putStores(rig, most)
-		const command = `ls -A store* | grep -c ^loopbus`
+		putStores(rig, 0, most)
+		const command = `ls -A link-*/ | grep -c ^loopbus`
 		if got, _ := run(t, tool, command); !strings.HasPrefix(got, "0\n") {
 			t.Errorf("with %d stores: %.300q", most, got)
 		}
-		putStores(rig, most+1)
+		putStores(rig, most, most+1)
 		if got, isError := run(t, tool, command); !isError || !strings.Contains(got, "at most 256 ") ||
 			!strings.Contains(got, schemas.StoreMark) {
 			t.Errorf("with another: %.300q", got)

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -137,11 +138,14 @@ func unmarked(dir *os.Root) error {
 // isMark reports whether a new file of this name would be the mark of a store on some file system.
 func isMark(name string) bool { return strings.EqualFold(name, schemas.StoreMark) }
 
-// inStore returns an error if a directory, by its real name, is a store or in one.
+// inStore returns an error if a directory, by its real name, is a store or in one. The error is for the person who
+// starts a worker, who may have to remove a mark that a command has made. The model is not told the mark's name: it
+// could take the file for a forgotten lock.
 func inStore(dir string) error {
 	for {
-		if _, err := os.Lstat(filepath.Join(dir, schemas.StoreMark)); err == nil {
-			return errStore
+		mark := filepath.Join(dir, schemas.StoreMark)
+		if _, err := os.Lstat(mark); err == nil {
+			return fmt.Errorf("%w. The file %s says so", errStore, mark)
 		}
 		up := filepath.Dir(dir)
 		if up == dir {

@@ -225,7 +225,8 @@ func TestRootInAStore(t *testing.T) {
 	for _, o := range []workspace.Options{{Root: rig.Path("data")}, {Root: rig.Path("data/jetstream/msgs")},
 		{Root: rig.Path("inner")}, {Root: rig.Path("d/f/.."), Also: []string{rig.Path("rel")}},
 		{Root: rig.Root, Files: []string{rig.Path("data/*")}}} {
-		if w, err := workspace.Open(o); err == nil || !strings.Contains(err.Error(), "is the store of a runner, or in one") {
+		if w, err := workspace.Open(o); err == nil || !strings.Contains(err.Error(), "is the store of a runner, or in one") ||
+			!strings.Contains(err.Error(), schemas.StoreMark) {
 			t.Errorf("%+v: %v", o, err)
 			_ = w.Close()
 		}
