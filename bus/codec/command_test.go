@@ -224,10 +224,8 @@ func TestIDOfRejectedCommandIsDecoded(t *testing.T) {
 func TestResultDoesNotTakeAClientsID(t *testing.T) {
 	t.Parallel()
 	header := nats.Header{"Nats-Msg-Id": {"p-18"}}
-	for _, kind := range []schemas.CommandKind{schemas.CommandToolResult, schemas.CommandTimer} {
-		if got := codec.CommandID(kind, header, 7); got != "cmd-7" {
-			t.Errorf("a rejected %s has the id %q", kind, got)
-		}
+	if got := codec.CommandID(schemas.CommandToolResult, header, 7); got != "cmd-7" {
+		t.Errorf("a rejected result has the id %q", got)
 	}
 	result := `{"call":"c2","toolCallId":"toolu_1","toolName":"bash","result":{"content":[]},"isError":false}`
 	for sent, want := range map[string]string{"p-18": "cmd-7", "result/c2": "result/c2"} {

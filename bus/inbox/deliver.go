@@ -103,15 +103,14 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 	return codec.DecodeCommand(session, kind, header, data, codec.StoredID(m.Seq), b.stored)
 }
 
-// reject records the rejection in the session's log, if the session id is legal, and keeps the message in AGENT_DEAD. A
-// foreign message, which no client has sent, is not recorded: no sender waits for its outcome, and whoever made a
-// server send it must not write into the session's log. id is the command's id, or "" if the message is no command.
+// reject records the rejection in the session's log, if the session id is legal, and keeps the message in AGENT_DEAD. id
+// is the command's id, or "" if the message is no command.
 func (in *Inbox) reject(ctx context.Context, m *reader.Message, id string, why *codec.RejectError) error {
 	ctx, cancel := context.WithTimeout(ctx, in.o.RejectTimeout)
 	defer cancel()
 	b := m.Body.(*body)
 	session, kind, err := in.conn.Subjects().ParseCommand(b.subject)
-	if err == nil && why.Code != schemas.RejectForeign {
+	if err == nil && recorded(kind, why.Code) {
 		id = cmp.Or(id, codec.CommandID(kind, b.header, m.Seq))
 		r := schemas.CommandRejected{CommandID: id, Kind: shortKind(kind), Code: why.Code, Reason: why.Reason,
 			StreamSeq: m.Seq}
@@ -135,6 +134,14 @@ func (in *Inbox) reject(ctx context.Context, m *reader.Message, id string, why *
 		in.metrics.count("rejected")
 	}
 	return nil
+}
+
+// recorded reports whether a rejection is recorded in the session's log. A foreign message, which no client has sent,
+// is not: no sender waits for its outcome, and whoever made a server send it must not write into the session's log. The
+// same holds for a message that is no result: a toolworker may send results to every session, and a session remembers
+// only so many commands.
+func recorded(kind schemas.CommandKind, code schemas.RejectCode) bool {
+	return code != schemas.RejectForeign && (kind != schemas.CommandToolResult || code == schemas.RejectDelivery)
 }
 
 // bury stores a message as a dead letter.

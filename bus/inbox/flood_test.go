@@ -143,10 +143,14 @@ func TestAResultWithoutALogCostsALook(t *testing.T) {
 	}
 	bustest.Send(t, c, "none0", "hi")
 	bustest.Eventually(t, "nothing is left", func() bool { return bustest.Queued(t, c) == 0 })
-	if n := h.total() + len(h.rejections()); n != 2 || len(h.texts("none0")) != 1 {
-		t.Errorf("%d messages came to the handler: %+v", n, h.got)
+	if h.total() != 1 || len(h.texts("none0")) != 1 {
+		t.Errorf("%d messages came to the handler: %+v", h.total(), h.got)
 	}
-	if n := bustest.Messages(t, c, schemas.StreamDead); n != uint64(len(h.rejections())) {
+	// The message for s1 is no result. A toolworker, which may send results to every session, must not fill its log.
+	if n := len(h.rejections()); n != 0 {
+		t.Errorf("%d rejections are recorded", n)
+	}
+	if n := bustest.Messages(t, c, schemas.StreamDead); n != 1 {
 		t.Errorf("%d dead letters", n)
 	}
 	h.mu.Lock()
