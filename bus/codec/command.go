@@ -215,8 +215,8 @@ func traceParent(s string) string {
 }
 
 // CommandID returns the id of a rejected message: the id that its sender set in a header, if that one is legal and not
-// reserved, or [StoredID], which is the same at every delivery. A tool_result has StoredID always: a toolworker, which may
-// send results to every session, must not take the id of a client's next prompt.
+// reserved, or [StoredID], which is the same at every delivery. A tool_result has StoredID always: a toolworker, which
+// may send results to every session, must not take the id of a client's next prompt.
 func CommandID(kind schemas.CommandKind, header nats.Header, seq uint64) string {
 	if kind == schemas.CommandToolResult {
 		return StoredID(seq)
