@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -48,11 +49,17 @@ func (t *Timers) Schedule(ctx context.Context, session string, at time.Time, tim
 	return nil
 }
 
+// latestSchedule is the latest time of a schedule. Servers count nanoseconds in 64 bits; they take a later time for one
+// that has passed.
+var latestSchedule = time.Unix(0, math.MaxInt64).UTC()
+
 func (t *Timers) schedule(ctx context.Context, session string, at time.Time, timer schemas.Timer) error {
 	if err := checkTimer(session, timer.Name); err != nil {
 		return err
 	}
-	at = at.UTC()
+	if at = at.UTC(); at.After(latestSchedule) {
+		at = latestSchedule
+	}
 	id := fmt.Sprintf("timer-%s-%s-%d", timer.Name, timer.RunID, at.UnixMilli())
 	data, err := json.Marshal(storedTimer{ID: id, Timer: timer})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
@@ -120,6 +121,28 @@ func TestTimerInThePastFiresAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	bustest.Eventually(t, "it fires", func() bool { return len(fired.names()) == 1 })
+}
+
+// A timer for a time that the server cannot count to, in 2262, does not fire at once.
+func TestTimerOfAFarTime(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	far := time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC)
+	if err := bus.NewTimers(c).Schedule(bustest.Deadline(t), "s1", far, schemas.Timer{Name: "approval-c2"}); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := c.JetStream().Stream(bustest.Deadline(t), schemas.StreamTimers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := stream.GetLastMsgForSubject(bustest.Deadline(t), ">")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := time.Parse("@at "+time.RFC3339Nano, m.Header.Get(jetstream.ScheduleHeader))
+	if err != nil || at.Year() != 2262 || at.UnixNano() < 0 {
+		t.Errorf("the schedule is %q, %v", m.Header.Get(jetstream.ScheduleHeader), err)
+	}
 }
 
 func TestTimerRejectsIllegalNames(t *testing.T) {
