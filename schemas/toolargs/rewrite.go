@@ -10,6 +10,8 @@ import (
 // Rewrite changes a model's arguments to the names and shapes that a tool expects, by the steps of its definition. It
 // returns args itself if no step applied, or if args is not an object. Otherwise it returns a fresh slice, in which
 // everything else is unchanged. It skips steps with an unknown operation.
+//
+// It looks at ten million members at most, which takes some tenths of a second, and skips what is left to do then.
 func Rewrite(steps []schemas.ArgumentRewrite, args json.RawMessage) json.RawMessage {
 	if len(steps) == 0 {
 		return args
@@ -19,8 +21,9 @@ func Rewrite(steps []schemas.ArgumentRewrite, args json.RawMessage) json.RawMess
 		return args
 	}
 	changed := false
+	r := rewriter{left: maxRewriteMembers}
 	for _, step := range steps {
-		changed = rewrite(step, &v) || changed
+		changed = r.rewrite(step, &v) || changed
 	}
 	if !changed {
 		return args
@@ -28,34 +31,54 @@ func Rewrite(steps []schemas.ArgumentRewrite, args json.RawMessage) json.RawMess
 	return appendJSON(make([]byte, 0, len(args)+16), &v)
 }
 
-func rewrite(step schemas.ArgumentRewrite, v *value) (changed bool) {
+// maxRewriteMembers is how many members the steps of one call may look at: both the steps and the arguments come from
+// outside.
+const maxRewriteMembers = 10_000_000
+
+// rewriter applies steps to the arguments of one call.
+type rewriter struct{ left int }
+
+// find returns a member of an object, or nil if there is none or nothing is left.
+func (r *rewriter) find(v *value, name string) *elem {
+	if !r.spend(1 + len(v.elems)) {
+		return nil
+	}
+	return v.find(name)
+}
+
+func (r *rewriter) spend(n int) bool {
+	r.left -= n
+	return r.left >= 0
+}
+
+func (r *rewriter) rewrite(step schemas.ArgumentRewrite, v *value) (changed bool) {
 	switch step.Op {
 	case schemas.RewriteRename:
 		if step.In == "" {
-			return rename(step, v)
+			return r.rename(step, v)
 		}
 		list := v.member(step.In)
 		if list == nil || list.kind != kindArray {
 			return false
 		}
 		for i := range list.elems {
-			changed = rename(step, &list.elems[i].val) || changed
+			changed = r.rename(step, &list.elems[i].val) || changed
 		}
 		return changed
 	case schemas.RewriteParse:
 		return parse(step, v)
 	case schemas.RewriteGather:
-		return gather(step, v)
+		return r.gather(step, v)
 	}
 	return false
 }
 
-func rename(step schemas.ArgumentRewrite, v *value) bool {
-	if v.kind != kindObject || v.find(step.To) != nil {
+func (r *rewriter) rename(step schemas.ArgumentRewrite, v *value) bool {
+	if v.kind != kindObject || r.find(v, step.To) != nil {
 		return false
 	}
 	for _, name := range step.From {
-		if m := v.find(name); m != nil {
+		if m := r.find(v, name); m != nil {
 			m.key = step.To
 			v.elems = settleMembers(v.elems)
 			return true
@@ -77,11 +100,14 @@ func parse(step schemas.ArgumentRewrite, v *value) bool {
 	return true
 }
 
-func gather(step schemas.ArgumentRewrite, v *value) bool {
+func (r *rewriter) gather(step schemas.ArgumentRewrite, v *value) bool {
+	if !r.spend(len(v.elems) * len(step.From)) { // to remove the members
+		return false
+	}
 	var object value
 	object.kind = kindObject
 	for _, name := range step.From {
-		m := v.find(name)
+		m := r.find(v, name)
 		if m == nil || m.val.kind != kindString {
 			return false
 		}

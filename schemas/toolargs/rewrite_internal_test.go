@@ -1,0 +1,28 @@
+package toolargs
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Steps come from whoever announces a tool, arguments from a model: together they must not keep a runner busy.
+func TestRewritingIsBounded(t *testing.T) {
+	t.Parallel()
+	absent := make([]string, 64)
+	for i := range absent {
+		absent[i] = fmt.Sprintf("absent%d", i)
+	}
+	for budget, want := range map[int]bool{64: false, 1000: true} {
+		v, err := parseJSON([]byte(`{"list":[{"a":1,"b":2},{"a":1,"b":2}],"from":1}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := rewriter{left: budget}
+		r.rewrite(schemas.ArgumentRewrite{Op: schemas.RewriteRename, From: absent, To: "x", In: "list"}, &v)
+		if got := r.rewrite(schemas.RenameArgument("to", "from"), &v); got != want {
+			t.Errorf("with a budget of %d the last step is applied: %t", budget, got)
+		}
+	}
+}
