@@ -13,18 +13,23 @@ const byteOrderMark = "\uFEFF"
 // An outcome is a file after its edits.
 type outcome struct {
 	content  []byte
-	old, new string // the text before and after, lines ended by LF, without the byte order mark
+	old, new []byte // the text before and after, lines ended by LF, without the byte order mark
 }
 
 // apply applies edits to the content of a file. Each edit is searched for in the original content, not in the result of
 // other edits. Everything else stays byte for byte: byte order mark, line ends, blanks, and bytes that are not UTF-8.
 func apply(ctx context.Context, path string, content []byte, edits []replacement) (outcome, error) {
-	raw, mark := bytes.CutPrefix(content, []byte(byteOrderMark))
+	raw := bytes.TrimPrefix(content, []byte(byteOrderMark))
 	edits = append([]replacement(nil), edits...)
 	for i, e := range edits {
 		edits[i] = replacement{toLF(e.OldText), toLF(e.NewText)}
 	}
-	s := newSearch(path, lines(raw))
+	text, ok := lines(raw)
+	if !ok {
+		return outcome{}, tools.Failf("Could not edit file: %s. It has more than %d lines that end in CR LF, or characters "+
+			"that are not UTF-8. Use another tool, such as sed.", path, maxParts)
+	}
+	s := newSearch(path, text)
 	found, folded, err := s.find(ctx, edits)
 	if err != nil {
 		return outcome{}, err
@@ -33,24 +38,26 @@ func apply(ctx context.Context, path string, content []byte, edits []replacement
 	if folded {
 		base = s.folded.text
 	}
-	changed, err := s.splice(ctx, raw, found, folded)
+	mark := content[:len(content)-len(raw)]
+	changed, err := s.splice(ctx, mark, raw, found, folded)
 	if err != nil {
 		return outcome{}, err
 	}
-	if bytes.Equal(changed, raw) || replaced(base, found) == base {
+	if bytes.Equal(changed, content) || same(base, found) {
 		return outcome{}, noChange(path, len(edits))
 	}
-	o := outcome{content: changed, old: s.text.text, new: lines(changed).text}
-	if mark {
-		o.content = append([]byte(byteOrderMark), changed...)
-	}
-	return o, nil
+	return outcome{changed, s.text.text, linesText(changed[len(mark):])}, nil
 }
 
-// splice inserts the new texts into the bytes of the file. It returns an error if places overlap: folding can turn one
-// character into several, so that one character is part of two matches that do not overlap in the folded text.
-func (s search) splice(ctx context.Context, raw []byte, found []match, folded bool) ([]byte, error) {
-	changed := make([]byte, 0, len(raw))
+// splice inserts the new texts into the bytes of the file, after its byte order mark. It returns an error if places
+// overlap: folding can turn one character into several, so that one character is part of two matches that do not overlap
+// in the folded text.
+func (s search) splice(ctx context.Context, mark, raw []byte, found []match, folded bool) ([]byte, error) {
+	size := len(mark) + len(raw)
+	for _, m := range found {
+		size += len(m.newText) + strings.Count(m.newText, "\n") // CR LF is longer
+	}
+	changed := append(make([]byte, 0, size), mark...)
 	done := 0
 	for i, m := range found {
 		if err := tools.Interrupted(ctx); err != nil { // the next line break may be far
@@ -86,36 +93,36 @@ func withBreaks(text string, raw []byte, at span) string {
 	if !strings.Contains(text, "\n") {
 		return text
 	}
-	there := breaks(raw[at.from:at.to])
-	if len(there) == 0 {
-		there = append(there, nearestBreak(raw, at))
-	}
+	there, end := raw[at.from:at.to], ""
 	var b strings.Builder
-	for i := 0; ; i++ {
+	for {
 		line, rest, more := strings.Cut(text, "\n")
 		b.WriteString(line)
 		if !more {
 			return b.String()
 		}
-		b.WriteString(there[min(i, len(there)-1)])
+		if next, after := nextBreak(there); next != "" {
+			end, there = next, after
+		} else if end == "" {
+			end = nearestBreak(raw, at)
+		}
+		b.WriteString(end)
 		text = rest
 	}
 }
 
-// breaks lists the line ends in a text.
-func breaks(raw []byte) (list []string) {
-	for i := 0; i < len(raw); i++ {
-		switch {
-		case raw[i] == '\r' && i+1 < len(raw) && raw[i+1] == '\n':
-			list = append(list, "\r\n")
-			i++
-		case raw[i] == '\r':
-			list = append(list, "\r")
-		case raw[i] == '\n':
-			list = append(list, "\n")
-		}
+// nextBreak returns the first line end in a text, "" if there is none, and what follows it.
+func nextBreak(raw []byte) (end string, after []byte) {
+	i := bytes.IndexAny(raw, "\r\n")
+	switch {
+	case i < 0:
+		return "", nil
+	case raw[i] == '\n':
+		return "\n", raw[i+1:]
+	case bytes.HasPrefix(raw[i+1:], []byte("\n")):
+		return "\r\n", raw[i+2:]
 	}
-	return list
+	return "\r", raw[i+1:]
 }
 
 // nearestBreak returns the end of the line that contains a place, or of the previous line if that line is the last.
@@ -130,17 +137,21 @@ func nearestBreak(raw []byte, at span) string {
 	return "\n"
 }
 
-// replaced returns the searched text with the matches replaced by the new texts.
-func replaced(base string, found []match) string {
-	var b strings.Builder
-	done := 0
+// same reports whether the searched text stays the same when the matches are replaced by the new texts.
+func same(base []byte, found []match) bool {
+	done, rest := 0, base
+	next := func(piece []byte) (ok bool) {
+		ok = bytes.HasPrefix(rest, piece)
+		rest = rest[min(len(piece), len(rest)):]
+		return ok
+	}
 	for _, m := range found {
-		b.WriteString(base[done:m.at])
-		b.WriteString(m.newText)
+		if !next(base[done:m.at]) || !next([]byte(m.newText)) {
+			return false
+		}
 		done = m.end
 	}
-	b.WriteString(base[done:])
-	return b.String()
+	return next(base[done:]) && len(rest) == 0
 }
 
 func toLF(text string) string {

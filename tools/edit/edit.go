@@ -6,6 +6,7 @@
 package edit
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,8 +51,12 @@ const description = "Edit a file by replacing exact text. Each edits[].oldText m
 	"original file. Use one call with several edits for several places in one file. Keep oldText as short as possible " +
 	"while unique."
 
-// maxFile is the largest file in bytes that is edited: several copies of it are in memory.
-const maxFile = 64 << 20
+const (
+	// maxFile is the largest file in bytes that is edited: up to six copies of it are in memory.
+	maxFile = 32 << 20
+	// maxTogether is the largest file in bytes that is edited while others are: larger ones wait for each other.
+	maxTogether = 2 << 20
+)
 
 type arguments struct {
 	Path  string        `json:"path"`
@@ -77,7 +82,7 @@ func New(w *workspace.Workspace) tools.Tool {
 	return tools.Must(tools.Typed(schemas.ToolDefinition{
 		Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
 		Effect: schemas.EffectUnsafe, ArgumentRewrites: rewrites(),
-	}, editor{w}.execute))
+	}, editor{w, make(chan struct{}, 1)}.execute))
 }
 
 // rewrites maps the argument names of other tools, a list sent as text, and a single replacement without a list.
@@ -97,7 +102,10 @@ func rewrites() []schemas.ArgumentRewrite {
 		To: "edits"})
 }
 
-type editor struct{ workspace *workspace.Workspace }
+type editor struct {
+	workspace *workspace.Workspace
+	large     chan struct{} // has room for one token: that of the large file that is edited
+}
 
 func (e editor) execute(ctx context.Context, _ tools.Call, args arguments) (schemas.ToolResult, error) {
 	if len(args.Edits) == 0 {
@@ -110,17 +118,15 @@ func (e editor) execute(ctx context.Context, _ tools.Call, args arguments) (sche
 	if strings.IndexByte(path, 0) >= 0 {
 		return schemas.ToolResult{}, tools.Failf("Could not edit file: %s. Error code: ERR_INVALID_ARG_VALUE.", args.Path)
 	}
-	var o outcome
+	var d details
 	err := e.workspace.Exclusive(ctx, path, func() (err error) {
-		o, err = e.edit(ctx, path, args)
+		d, err = e.edit(ctx, path, args)
 		return err
 	})
 	if err != nil {
 		return schemas.ToolResult{}, refusal(err, args.Path)
 	}
 	result := schemas.TextResult(fmt.Sprintf("Successfully replaced %d block(s) in %s.", len(args.Edits), args.Path))
-	var d details
-	d.Diff, d.FirstChangedLine = diff(o.old, o.new)
 	result.Details, err = schemas.Marshal(d)
 	return result, err
 }
@@ -135,40 +141,64 @@ func refusal(err error, path string) error {
 }
 
 // edit reads the file, applies the edits and writes it. The caller must hold the queue of the file.
-func (e editor) edit(ctx context.Context, path string, args arguments) (o outcome, err error) {
+func (e editor) edit(ctx context.Context, path string, args arguments) (d details, err error) {
 	info, err := e.workspace.Stat(ctx, path)
 	switch {
 	case err != nil:
-		return o, err
+		return d, err
 	case info.IsDir():
-		return o, tools.Failure("EISDIR: illegal operation on a directory, read")
+		return d, tools.Failure("EISDIR: illegal operation on a directory, read")
 	case !info.Mode().IsRegular(): // reading a pipe may never end
-		return o, tools.Failf("Not a regular file: %s", path)
+		return d, tools.Failf("Not a regular file: %s", path)
+	case info.Size() > maxFile:
+		return d, tooLarge(args.Path)
 	}
 	file, err := e.workspace.OpenFile(ctx, path, os.O_RDWR, 0)
 	if err != nil {
-		return o, err
+		return d, err
 	}
 	defer func() {
 		if e := file.Close(); err == nil && e != nil {
 			err = nodeerr.New(e, "close", path)
 		}
 	}()
-	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if info.Size() > maxTogether {
+		select {
+		case e.large <- struct{}{}:
+			defer func() { <-e.large }()
+		case <-ctx.Done():
+			return d, tools.Interrupted(ctx)
+		}
+	}
+	content, err := read(file, info.Size())
 	if err != nil {
-		return o, nodeerr.New(err, "read", "")
+		return d, nodeerr.New(err, "read", "")
 	}
-	if len(content) > maxFile {
-		return o, tools.Failf("Could not edit file: %s. It is larger than %d bytes.", args.Path, maxFile)
+	if len(content) > maxFile { // it has grown
+		return d, tooLarge(args.Path)
 	}
-	if o, err = apply(ctx, args.Path, content, args.Edits); err != nil {
-		return o, err
+	o, err := apply(ctx, args.Path, content, args.Edits)
+	if err != nil {
+		return d, err
 	}
 	if err := tools.Interrupted(ctx); err != nil {
-		return o, err
+		return d, err
 	}
 	if err := workspace.Replace(file, o.content); err != nil {
-		return o, nodeerr.New(err, "write", path)
+		return d, nodeerr.New(err, "write", path)
 	}
-	return o, nil
+	d.Diff, d.FirstChangedLine = diff(o.old, o.new)
+	return d, nil
+}
+
+func tooLarge(path string) error {
+	return tools.Failf("Could not edit file: %s. It is larger than %d bytes. Use another tool, such as sed.", path, maxFile)
+}
+
+// read reads a file of about a size, at most maxFile bytes and one more.
+func read(file io.Reader, size int64) ([]byte, error) {
+	var content bytes.Buffer
+	content.Grow(int(min(size, maxFile)) + 2*bytes.MinRead)
+	_, err := content.ReadFrom(io.LimitReader(file, maxFile+1))
+	return content.Bytes(), err
 }

@@ -1,18 +1,30 @@
 package edit
 
 import (
+	"bytes"
+	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
 
+const (
+	// maxFolds limits the differences of one text: each takes memory. Texts with more are compared as they are.
+	maxFolds = 1 << 18
+	// longestFold is how many bytes longer than the character a plain form can be: that of U+FDFA has 33 for 3.
+	longestFold = 30
+)
+
 // fold returns a view of a text without the differences that models make when they repeat it: compatibility characters
 // are normalised, blanks at the ends of lines are removed, and typographic quotes, dashes and spaces are plain ones. It
-// follows the reference's normalisation rule by rule.
-func fold(text string) view {
-	b := builder{text: make([]byte, 0, len(text))}
+// follows the reference's normalisation rule by rule. ok is false if there are more than maxFolds differences.
+func fold(text []byte) (v view, ok bool) {
+	if isFolded(text) {
+		return view{text: text}, true
+	}
+	b := builder{text: make([]byte, 0, len(text)+min(len(text), maxFolds*longestFold))}
 	line := 0 // start of the current line in b.text
-	for i := 0; i < len(text); {
+	for i := 0; i < len(text) && len(b.parts) <= maxFolds; {
 		if text[i] == '\n' {
 			b.trim(line, i)
 			b.text = append(b.text, '\n')
@@ -26,21 +38,38 @@ func fold(text string) view {
 			i += n
 			continue
 		}
-		n = norm.NFKC.NextBoundaryInString(text[i:], true)
+		n = norm.NFKC.NextBoundary(text[i:], true)
 		segment := text[i : i+n]
-		if folded := plain(norm.NFKC.String(segment)); folded != segment {
+		if folded, changed := plain(segment); changed {
 			b.put(folded, i, n)
 		} else {
 			b.text = append(b.text, segment...)
 		}
 		i += n
 	}
+	if len(b.parts) > maxFolds {
+		return view{}, false
+	}
 	b.trim(line, len(text))
-	return view{string(b.text), b.parts}
+	return view{b.text, b.parts}, true
+}
+
+// isFolded reports whether a text is ASCII without blanks at the ends of lines, which stays as it is. Most files are; no
+// copy of them is made.
+func isFolded(text []byte) bool {
+	end := true // of a line
+	for i := len(text) - 1; i >= 0; i-- {
+		c := text[i]
+		if c >= utf8.RuneSelf || end && c != '\n' && isBlank(rune(c)) {
+			return false
+		}
+		end = c == '\n'
+	}
+	return true
 }
 
 // plainRun returns how many bytes at the start of text are ASCII that no following character can combine with.
-func plainRun(text string) int {
+func plainRun(text []byte) int {
 	for i := range len(text) {
 		if text[i] >= utf8.RuneSelf {
 			return max(0, i-1)
@@ -77,19 +106,15 @@ func (b *builder) trim(line, end int) {
 	b.put("", from, end-from)
 }
 
-// plain replaces typographic characters.
-func plain(text string) string {
-	changed := false
-	runes := []rune(text)
-	for i, r := range runes {
-		if p := plainRune(r); p != r {
-			runes[i], changed = p, true
-		}
+// plain returns a segment with compatibility characters normalised and typographic characters replaced, if that changes
+// it. It makes no copy of other segments.
+func plain(segment []byte) (text string, changed bool) {
+	typographic := func(r rune) bool { return plainRune(r) != r }
+	if norm.NFKC.QuickSpan(segment) == len(segment) && !bytes.ContainsFunc(segment, typographic) {
+		return "", false
 	}
-	if !changed {
-		return text
-	}
-	return string(runes)
+	text = strings.Map(plainRune, norm.NFKC.String(string(segment)))
+	return text, text != string(segment)
 }
 
 func plainRune(r rune) rune {

@@ -28,16 +28,17 @@ func FuzzApply(f *testing.F) {
 			return
 		}
 		raw, _ := bytes.CutPrefix(content, []byte(byteOrderMark))
-		s := newSearch("f", lines(raw))
+		text, _ := lines(raw)
+		s := newSearch("f", text)
 		found, folded, err := s.find(t.Context(), []replacement{{toLF(oldText), toLF(newText)}})
 		if err != nil || len(found) != 1 {
 			t.Fatalf("applied, but found %v, %v", found, err)
 		}
 		at := s.place(found[0], folded)
-		there := lines(raw[at.from:at.to]).text
+		there := shown(raw[at.from:at.to])
 		asked := toLF(oldText)
 		if folded {
-			asked = at.before + s.folded.text[found[0].at:found[0].end] + at.after
+			asked = at.before + string(s.folded.text[found[0].at:found[0].end]) + at.after
 			there = foldPiece(there, asked)
 		}
 		if there != asked {
@@ -47,7 +48,7 @@ func FuzzApply(f *testing.F) {
 		if !bytes.HasPrefix(result, raw[:at.from]) || !bytes.HasSuffix(result, raw[at.to:]) {
 			t.Errorf("%q became %q", content, o.content)
 		}
-		if middle := lines(result[at.from : len(result)-len(raw)+at.to]).text; middle != at.before+toLF(newText)+at.after &&
+		if middle := shown(result[at.from : len(result)-len(raw)+at.to]); middle != at.before+toLF(newText)+at.after &&
 			utf8.Valid(raw) {
 			t.Errorf("%q was put in for %q", middle, newText)
 		}
@@ -59,9 +60,22 @@ func FuzzApply(f *testing.F) {
 func foldPiece(piece, asked string) string {
 	const rest = "|"
 	if !strings.HasSuffix(asked, " ") && !strings.HasSuffix(asked, "\t") {
-		return fold(piece).text
+		return folded(piece)
 	}
-	return strings.TrimSuffix(fold(piece+rest).text, rest)
+	return strings.TrimSuffix(folded(piece+rest), rest)
+}
+
+func folded(text string) string {
+	v, _ := fold([]byte(text))
+	return string(v.text)
+}
+
+// shown is what a model sees of bytes. Both ways to get it are the same.
+func shown(raw []byte) string {
+	if v, ok := lines(raw); !ok || !bytes.Equal(v.text, linesText(raw)) {
+		panic("the text differs from that of its lines")
+	}
+	return string(linesText(raw))
 }
 
 // A difference makes the new text of the old one, and says nothing more than it must where little changes.
@@ -72,16 +86,16 @@ func FuzzDifference(f *testing.F) {
 		if strings.Count(old, "\n")+strings.Count(new, "\n") > 300 {
 			return
 		}
-		before, after := split(old), split(new)
+		before, after := split([]byte(old)), split([]byte(new))
 		var b strings.Builder
 		done, length := 0, 0
 		for _, c := range difference(before, after) {
-			b.WriteString(strings.Join(before[done:c.i], ""))
-			b.WriteString(strings.Join(after[c.k:c.l], ""))
+			b.WriteString(string(bytes.Join(before[done:c.i], nil)))
+			b.WriteString(string(bytes.Join(after[c.k:c.l], nil)))
 			done = c.j
 			length += c.j - c.i + c.l - c.k
 		}
-		b.WriteString(strings.Join(before[done:], ""))
+		b.WriteString(string(bytes.Join(before[done:], nil)))
 		if b.String() != new {
 			t.Fatalf("%q to %q became %q", old, new, b.String())
 		}
@@ -92,7 +106,7 @@ func FuzzDifference(f *testing.F) {
 }
 
 // distance is how many lines have to be taken away and added, by the table of all beginnings.
-func distance(old, new []string) int {
+func distance(old, new [][]byte) int {
 	row := make([]int, len(new)+1)
 	for j := range row {
 		row[j] = j
@@ -102,7 +116,7 @@ func distance(old, new []string) int {
 		row[0]++
 		for j := range new {
 			best := min(row[j+1], row[j]) + 1
-			if old[i] == new[j] {
+			if bytes.Equal(old[i], new[j]) {
 				best = diagonal
 			}
 			diagonal, row[j+1] = row[j+1], best
@@ -113,13 +127,10 @@ func distance(old, new []string) int {
 
 // What is too different to be compared line by line is one change.
 func TestDifferenceOfStrangers(t *testing.T) {
-	old := []string{"same\n"}
-	new := []string{"same\n"}
-	for range maxDistance {
-		old, new = append(old, "old\n"), append(new, "new\n")
+	text := func(line string) [][]byte {
+		return split([]byte("same\n" + strings.Repeat(line, maxDistance) + "end\n"))
 	}
-	old, new = append(old, "end\n"), append(new, "end\n")
-	got := difference(old, new)
+	got := difference(text("old\n"), text("new\n"))
 	if len(got) != 1 || got[0] != (change{1, maxDistance + 1, 1, maxDistance + 1}) {
 		t.Errorf("got %v", got)
 	}

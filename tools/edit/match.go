@@ -1,10 +1,10 @@
 package edit
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/loopbus/loopbus/tools"
 )
@@ -28,9 +28,13 @@ type search struct {
 	path   string // as the model gave it
 	text   view   // of the file
 	folded view   // of text
+	exact  bool   // text has too many differences to be folded
 }
 
-func newSearch(path string, text view) search { return search{path, text, fold(text.text)} }
+func newSearch(path string, text view) search {
+	folded, ok := fold(text.text)
+	return search{path, text, folded, !ok}
+}
 
 // find returns the matches of the edits, in the order of the text, and whether they are positions in the folded text.
 // Each edit must match exactly once. It stops when the context ends, because each edit scans the whole file.
@@ -45,7 +49,7 @@ func (s search) find(ctx context.Context, edits []replacement) (found []match, f
 		if err := tools.Interrupted(ctx); err != nil {
 			return nil, false, err
 		}
-		if !strings.Contains(base, e.OldText) {
+		if !s.exact && !bytes.Contains(base, []byte(e.OldText)) {
 			base, folded = s.folded.text, true
 			break
 		}
@@ -68,22 +72,24 @@ func (s search) find(ctx context.Context, edits []replacement) (found []match, f
 }
 
 // locate returns the first match of a text, exact or folded.
-func locate(base, text string, folded bool) (at, length int) {
-	if at = strings.Index(base, text); at >= 0 || !folded {
+func locate(base []byte, text string, folded bool) (at, length int) {
+	if at = bytes.Index(base, []byte(text)); at >= 0 || !folded {
 		return at, len(text)
 	}
-	if text = fold(text).text; text == "" {
+	other, ok := fold([]byte(text))
+	if !ok || len(other.text) == 0 {
 		return -1, 0
 	}
-	return strings.Index(base, text), len(text)
+	return bytes.Index(base, other.text), len(other.text)
 }
 
-// occurrences counts how often the folded text occurs; if folding leaves nothing of the text, the exact text.
+// occurrences counts how often the folded text occurs; if folding leaves nothing of the text, or is not possible, the
+// exact text.
 func (s search) occurrences(text string) int {
-	if folded := fold(text).text; folded != "" {
-		return strings.Count(s.folded.text, folded)
+	if folded, ok := fold([]byte(text)); ok && !s.exact && len(folded.text) > 0 {
+		return bytes.Count(s.folded.text, folded.text)
 	}
-	return strings.Count(s.text.text, text)
+	return bytes.Count(s.text.text, []byte(text))
 }
 
 // The texts below are known to models and part of the recorded behaviour.

@@ -1,5 +1,7 @@
 package edit
 
+import "bytes"
+
 // maxDistance limits the search for the shortest difference to this number of deleted and added lines: the time of the
 // search grows with its square.
 const maxDistance = 2000
@@ -10,15 +12,15 @@ type change struct{ i, j, k, l int }
 // difference returns the changes that turn old into new, in order. They are the shortest possible, found greedily from
 // the start, deletions before insertions: the choice among several shortest ones is part of the recorded behaviour. If
 // the distance exceeds maxDistance, it returns one change of everything between the common start and the common end.
-func difference(old, new []string) []change {
+func difference(old, new [][]byte) []change {
 	start := 0
-	for start < len(old) && start < len(new) && old[start] == new[start] {
+	for start < len(old) && start < len(new) && bytes.Equal(old[start], new[start]) {
 		start++
 	}
 	steps := shortest(old[start:], new[start:])
 	if steps == nil {
 		end := 0
-		for end < len(old)-start && end < len(new)-start && old[len(old)-1-end] == new[len(new)-1-end] {
+		for end < len(old)-start && end < len(new)-start && bytes.Equal(old[len(old)-1-end], new[len(new)-1-end]) {
 			end++
 		}
 		return []change{{start, len(old) - end, start, len(new) - end}}
@@ -36,7 +38,7 @@ func (f frontier) at(k int) int { return f[len(f)/2+k] }
 func (f frontier) down(k, d int) bool { return k == -d || k != d && f.at(k-1) < f.at(k+1) }
 
 // shortest returns the frontiers of all steps up to the one that reaches both ends, nil if that exceeds maxDistance.
-func shortest(old, new []string) (steps []point) {
+func shortest(old, new [][]byte) (steps []point) {
 	trace := []frontier{{0, 0, 0}} // as if an insertion had led to the origin
 	for d := 0; d <= maxDistance; d++ {
 		before, now := trace[d], make(frontier, 2*d+3)
@@ -49,7 +51,7 @@ func shortest(old, new []string) (steps []point) {
 			default:
 				x = before.at(k-1) + 1
 			}
-			for x < len(old) && x-k < len(new) && old[x] == new[x-k] {
+			for x < len(old) && x-k < len(new) && bytes.Equal(old[x], new[x-k]) {
 				x++
 			}
 			now[len(now)/2+k] = x

@@ -11,9 +11,13 @@ import (
 // A view is a text derived from another one, its source, with the origin of each part. So a match in the view can be
 // replaced in the source, and everything else in the source stays byte for byte.
 type view struct {
-	text  string
+	text  []byte
 	parts []part // where text differs from the source, in order
 }
+
+// maxParts limits the parts of a view of lines, which take as much memory as the largest file. It has to be enough for
+// the lines of a large file with CR LF.
+const maxParts = 1 << 20
 
 // A part maps view.text[at:at+size] to source[from:from+length]. Either may be empty.
 type part struct{ at, size, from, length int }
@@ -31,7 +35,7 @@ type span struct {
 func (v view) span(i, j int) (s span) {
 	p := v.last(i)
 	if s.from = p.after(i); i < p.end() {
-		s.from, s.before = p.from, v.text[p.at:i]
+		s.from, s.before = p.from, string(v.text[p.at:i])
 	}
 	p = v.last(j)
 	switch {
@@ -40,7 +44,7 @@ func (v view) span(i, j int) (s span) {
 	case j == p.at:
 		s.to = p.from
 	default:
-		s.to, s.after = p.from+p.length, v.text[j:p.end()]
+		s.to, s.after = p.from+p.length, string(v.text[j:p.end()])
 	}
 	return s
 }
@@ -59,20 +63,27 @@ func (v view) last(i int) part {
 }
 
 // lines returns a view of bytes as text in which every line ends in LF alone, as models write it. Bytes that are not
-// UTF-8 are U+FFFD in the view.
-func lines(raw []byte) view {
-	if utf8.Valid(raw) && bytes.IndexByte(raw, '\r') < 0 {
-		return view{text: string(raw)}
+// UTF-8 are U+FFFD in the view. ok is false if the view has more than maxParts parts.
+func lines(raw []byte) (v view, ok bool) {
+	valid := utf8.Valid(raw)
+	if valid && bytes.IndexByte(raw, '\r') < 0 {
+		return view{text: raw}, true
 	}
-	b := builder{text: make([]byte, 0, len(raw))}
-	for i := 0; i < len(raw); {
+	// What is reserved is not copied while it grows. Pages that are not used take no memory.
+	size, parts := len(raw), min(bytes.Count(raw, []byte("\r\n")), maxParts+1)
+	if !valid {
+		parts = min(len(raw), maxParts+1)
+		size += len(string(utf8.RuneError)) * parts
+	}
+	b := builder{text: make([]byte, 0, size), parts: make([]part, 0, parts)}
+	for i := 0; i < len(raw) && len(b.parts) <= maxParts; {
 		n := 1
 		switch c := raw[i]; {
-		case c == '\r':
-			if i+1 < len(raw) && raw[i+1] == '\n' {
-				n = 2
-			}
+		case c == '\r' && i+1 < len(raw) && raw[i+1] == '\n':
+			n = 2
 			b.put("\n", i, n)
+		case c == '\r':
+			b.text = append(b.text, '\n') // one byte for another: positions stay the same
 		case c < utf8.RuneSelf:
 			b.text = append(b.text, c)
 		default:
@@ -86,7 +97,28 @@ func lines(raw []byte) view {
 		}
 		i += n
 	}
-	return view{string(b.text), b.parts}
+	if len(b.parts) > maxParts {
+		return view{}, false
+	}
+	return view{b.text, b.parts}, true
+}
+
+// linesText returns the text of a view of lines, however many parts it would have.
+func linesText(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\r') < 0 && utf8.Valid(raw) {
+		return raw
+	}
+	text := utf8text.Bytes(raw)
+	kept := text[:0]
+	for i, c := range text {
+		switch {
+		case c != '\r':
+			kept = append(kept, c)
+		case i+1 == len(text) || text[i+1] != '\n':
+			kept = append(kept, '\n')
+		}
+	}
+	return kept
 }
 
 // A builder builds a view.
