@@ -12,35 +12,45 @@ import (
 // compile compiles a pattern for lines. The syntax is Go's, which differs from that of ripgrep only in rarely used
 // parts. As in ripgrep, \d, \w and \s match all of Unicode, and a pattern that requires a line break is an error.
 func compile(args arguments) (*matcher, error) {
+	if n := len(args.Pattern); n > maxPattern {
+		return nil, tools.Failf("Pattern too long: it has %d bytes, the limit is %d. Search for a shorter part of it.", n,
+			maxPattern)
+	}
 	text := regexp.QuoteMeta(args.Pattern)
 	apart := text
 	if !args.Literal {
 		text, apart = rewrite(args.Pattern)
 	}
+	if n := len(text); n > maxRewritten {
+		return nil, tools.Failf(`Pattern too large: it has too many of \d, \s and \w, which stand for Unicode classes of %d `+
+			"bytes in sum, the limit is %d. Use fewer of them.", n, maxRewritten)
+	}
 	if args.IgnoreCase {
 		text = "(?i:" + text + ")"
 	}
-	pattern, err := regexp.Compile(text)
+	tree, err := syntax.Parse(apart, syntax.Perl)
+	if err != nil { // apart is nested deeper than text, perhaps too deep
+		tree, err = syntax.Parse(text, syntax.Perl)
+	}
 	if err != nil {
 		return nil, tools.Failf("Bad pattern: %v", err)
 	}
-	tree, err := syntax.Parse(apart, syntax.Perl)
-	if err != nil { // the rewritten pattern is larger than text and may be too large
-		tree, err = syntax.Parse(text, syntax.Perl)
+	m := &matcher{instructions: max(instructions(tree), 1)} // a{0} has none
+	if m.instructions > maxInstructions {
+		return nil, tools.Failf("Pattern too large: with its repetitions written out it has %d steps, the limit is %d. "+
+			"Use smaller repetition counts, + or *, or fewer alternatives.", m.instructions, maxInstructions)
 	}
-	if err == nil && asksForBreak(tree) {
+	if asksForBreak(tree) {
 		return nil, tools.Failure("A pattern with a line break matches nothing: lines are searched one by one. " +
 			"Search for what is in one line.")
 	}
-	m := &matcher{re: pattern, instructions: 1}
-	if _, whole := pattern.LiteralPrefix(); whole || err != nil {
-		return m, err
+	if m.re, err = regexp.Compile(text); err != nil {
+		return nil, tools.Failf("Bad pattern: %v", err)
 	}
-	prog, err := syntax.Compile(tree.Simplify())
-	if err == nil {
-		m.instructions = len(prog.Inst)
+	if _, whole := m.re.LiteralPrefix(); whole {
+		m.instructions = 1
 	}
-	return m, err
+	return m, nil
 }
 
 // asksForBreak reports whether a part of the expression can match only a line break, however it is written. A class
