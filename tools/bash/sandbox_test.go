@@ -120,11 +120,13 @@ func TestSandboxConfinesTheFileSystem(t *testing.T) {
 }
 
 func TestSandboxHidesFiles(t *testing.T) {
-	inEach(t, bash.Options{SandboxHide: []string{"key", "keys"}}, func(t *testing.T, tool tools.Tool, rig *tooltest.Rig) {
+	o := bash.Options{SandboxHide: []string{"key", "keys", "k\xffy"}} // a name need not be UTF-8
+	inEach(t, o, func(t *testing.T, tool tools.Tool, rig *tooltest.Rig) {
 		rig.Put("key", "secret\n")
+		rig.Put("k\xffy", "secret\n")
 		rig.Put("keys/one", "secret\n")
 		rig.Put("plain", "plain\n")
-		if got, _ := run(t, tool, `cat key keys/* 2>/dev/null; ls keys; cat plain`); got != "plain\n" {
+		if got, _ := run(t, tool, `cat k*y keys/* 2>/dev/null; ls keys; cat plain`); got != "plain\n" {
 			t.Errorf("%q", got)
 		}
 	})

@@ -1,7 +1,8 @@
 package jail
 
 import (
-	"encoding/json"
+	"bytes"
+	"encoding/gob"
 	"fmt"
 	"os"
 	"os/exec"
@@ -73,11 +74,11 @@ func Command(s Spec) (cmd *exec.Cmd, release func(), err error) {
 
 // file returns the Spec as a file.
 func (s Spec) file() (*os.File, error) {
-	raw, err := json.Marshal(s)
-	if err != nil {
+	var raw bytes.Buffer
+	if err := gob.NewEncoder(&raw).Encode(s); err != nil { // not JSON: a path need not be UTF-8
 		return nil, fmt.Errorf("describe the sandbox: %w", err)
 	}
-	return memoryFile("sandbox", raw, unix.MFD_CLOEXEC)
+	return memoryFile("sandbox", raw.Bytes(), unix.MFD_CLOEXEC)
 }
 
 // namespaces makes a process start in new namespaces, with capabilities in them.

@@ -44,17 +44,17 @@ const resolver = "/run/systemd/resolve"
 
 // A Spec is a command and its confinement. All paths are absolute, with links resolved.
 type Spec struct {
-	Words      []string `json:"words"` // the command
-	Dir        string   `json:"dir"`   // its working directory
-	Root       string   `json:"root"`  // the workspace, which it may write to
-	Network    bool     `json:"network,omitempty"`
-	Hide       []string `json:"hide,omitempty"` // files and directories that are empty for it; missing ones are skipped
-	Bubblewrap bool     `json:"bubblewrap,omitempty"`
+	Words      []string // the command
+	Dir        string   // its working directory
+	Root       string   // the workspace, which it may write to
+	Network    bool
+	Hide       []string // files and directories that are empty for it; missing ones are skipped
+	Bubblewrap bool
 
 	// Set by Command.
-	Program string `json:"program,omitempty"` // path of bubblewrap
-	Mapped  bool   `json:"mapped,omitempty"`  // treeFD is the workspace with mapped owners
-	Parent  int    `json:"parent,omitempty"`  // process id of the worker, with which bubblewrap ends
+	Program string // path of bubblewrap
+	Mapped  bool   // treeFD is the workspace with mapped owners
+	Parent  int    // process id of the worker, with which bubblewrap ends
 }
 
 // Lend allows commands to reopen a file of the worker, such as the pipe of their output as /dev/stderr.

@@ -1,7 +1,7 @@
 package jail
 
 import (
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -71,7 +71,7 @@ func runRole(do func(Spec) error) error {
 	runtime.LockOSThread()
 	file := os.NewFile(specFD, "sandbox")
 	var spec Spec
-	if err := json.NewDecoder(file).Decode(&spec); err != nil {
+	if err := gob.NewDecoder(file).Decode(&spec); err != nil {
 		return fmt.Errorf("read what is to be confined: %w", err)
 	}
 	_ = file.Close() // it was only read
