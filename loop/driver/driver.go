@@ -102,7 +102,6 @@ type Driver struct {
 	stopped   uint64 // the same for ShouldStopAfterTurn
 	screened  uint64 // sequence at which no input waited for the input hook
 	failing   bool   // a failure message is being written: a listener that fails at it ends nothing more
-	args      argsCache
 	deadline  background.Requests
 	counting  background.Requests // adds what replies used to the budget of their profile
 	recounted bool                // [Driver.recount] has run
@@ -127,7 +126,7 @@ func New(o Options, state *loop.State) *Driver {
 	}
 	d := &Driver{
 		o: o, tools: o.Tools, session: state.Session, state: state, spans: noSpans,
-		arrived: make(chan struct{}, 1), begun: make(map[schemas.CallKey]*begunCall), args: make(argsCache),
+		arrived: make(chan struct{}, 1), begun: make(map[schemas.CallKey]*begunCall),
 	}
 	d.markLoaded()
 	if !o.Opened.IsZero() {

@@ -106,32 +106,11 @@ func (d *Driver) arguments(ctx context.Context, call loop.Call) (json.RawMessage
 		}
 		args = prepared
 	}
-	schema, err := d.args.compiled(def)
+	schema, err := toolargs.Cached(def.Parameters)
 	if err != nil {
 		return nil, errors.New("invalid parameters schema of tool " + def.Name + ": " + err.Error())
 	}
 	return schema.Validate(ctx, def.Name, args)
-}
-
-// argsCache has the compiled parameter schemas of the run's tools: to compile one takes a thousand times as long as to
-// validate by it.
-type argsCache map[string]compiledArgs
-
-type compiledArgs struct {
-	parameters string
-	schema     *toolargs.Schema
-}
-
-func (c argsCache) compiled(def *schemas.ToolDefinition) (*toolargs.Schema, error) {
-	if have, ok := c[def.Name]; ok && have.parameters == string(def.Parameters) {
-		return have.schema, nil
-	}
-	schema, err := toolargs.Compile(def.Parameters)
-	if err != nil {
-		return nil, err
-	}
-	c[def.Name] = compiledArgs{string(def.Parameters), schema}
-	return schema, nil
 }
 
 // textNobodyToAsk is the result of a call that needs an approval in a program where nobody can give one.
@@ -203,7 +182,7 @@ func (d *Driver) checkEdited(ctx context.Context, c *schemas.Command) (*schemas.
 		r.Reason = fmt.Sprintf("call %s: the run has no tool %s", approve.Call, name)
 		return r, nil
 	}
-	schema, err := toolargs.Compile(def.Parameters)
+	schema, err := toolargs.Cached(def.Parameters)
 	if err != nil {
 		r.Reason = fmt.Sprintf("call %s: the schema of tool %s: %v", approve.Call, name, err)
 		return r, nil

@@ -52,6 +52,7 @@ type Schema struct {
 	coercion    *coercion     // nil: nothing to coerce
 	steps       int           // limit of one validation
 	patternTime time.Duration // for the patterns of one validation
+	cost        int           // of keeping it: what it was compiled from, in values, characters and pattern instructions
 }
 
 // Compile compiles the parameters of a tool. Empty parameters accept any object. The schema keeps no reference to
@@ -79,6 +80,7 @@ func compileWithin(parameters json.RawMessage, patterns time.Duration) (*Schema,
 	if c.err == nil {
 		s := &Schema{root: c.node(&doc), coercion: c.coercion(&doc), steps: maxSteps, patternTime: patterns}
 		if c.err == nil {
+			s.cost = maxSchemaValues - c.values + maxPatternSize - c.size + len(parameters)/16
 			return s, nil
 		}
 	}
