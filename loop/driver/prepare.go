@@ -11,6 +11,7 @@ import (
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/schemas/toolargs"
+	"github.com/loopbus/loopbus/schemas/toolargs/cached"
 )
 
 // refusalError is the reason why a call is not executed, which becomes the text of its result.
@@ -106,7 +107,7 @@ func (d *Driver) arguments(ctx context.Context, call loop.Call) (json.RawMessage
 		}
 		args = prepared
 	}
-	schema, err := toolargs.Cached(def.Parameters)
+	schema, err := cached.Compile(def.Parameters)
 	if err != nil {
 		return nil, errors.New("invalid parameters schema of tool " + def.Name + ": " + err.Error())
 	}
@@ -182,7 +183,7 @@ func (d *Driver) checkEdited(ctx context.Context, c *schemas.Command) (*schemas.
 		r.Reason = fmt.Sprintf("call %s: the run has no tool %s", approve.Call, name)
 		return r, nil
 	}
-	schema, err := toolargs.Cached(def.Parameters)
+	schema, err := cached.Compile(def.Parameters)
 	if err != nil {
 		r.Reason = fmt.Sprintf("call %s: the schema of tool %s: %v", approve.Call, name, err)
 		return r, nil

@@ -52,8 +52,11 @@ type Schema struct {
 	coercion    *coercion     // nil: nothing to coerce
 	steps       int           // limit of one validation
 	patternTime time.Duration // for the patterns of one validation
-	cost        int           // of keeping it: what it was compiled from, in values, characters and pattern instructions
+	cost        int           // see Cost
 }
+
+// Cost returns about how much memory the schema takes, in units of some fifty bytes.
+func (s *Schema) Cost() int { return s.cost }
 
 // Compile compiles the parameters of a tool. Empty parameters accept any object. The schema keeps no reference to
 // parameters. The error, for people and models, names what cannot be compiled.

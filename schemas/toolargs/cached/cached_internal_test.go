@@ -1,16 +1,18 @@
-package toolargs
+package cached
 
 import (
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
 func TestCacheKeepsWhatIsUsed(t *testing.T) {
 	t.Parallel()
 	c := newCache(1000)
-	schema := func(n, values int) *Schema {
+	schema := func(n, values int) *toolargs.Schema {
 		t.Helper()
 		s, err := c.schema(json.RawMessage(fmt.Sprintf(`{"title":"%d","enum":[0%s]}`, n, strings.Repeat(",1", values))))
 		if err != nil {
