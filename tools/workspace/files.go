@@ -7,8 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
-	"strings"
 )
 
 // ErrIrregular is wrapped by the error of opening something other than a regular file or a directory: a pipe, a
@@ -24,7 +22,6 @@ type files struct {
 
 var (
 	_ fs.StatFS     = files{}
-	_ fs.ReadDirFS  = files{}
 	_ fs.ReadLinkFS = files{}
 )
 
@@ -76,17 +73,6 @@ func (f files) Open(name string) (fs.File, error) {
 		return nil, err
 	}
 	return file, nil
-}
-
-func (f files) ReadDir(name string) ([]fs.DirEntry, error) {
-	dir, err := f.open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = dir.Close() }() // nothing was written
-	list, err := dir.ReadDir(-1)
-	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return list, err
 }
 
 func (f files) Stat(name string) (info fs.FileInfo, err error) {

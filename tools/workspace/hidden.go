@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -31,15 +32,27 @@ func (w *Workspace) Hidden() []string {
 	for _, s := range w.private {
 		paths = append(paths, s.path)
 	}
-	entries, err := os.ReadDir(w.Root())
+	return append(paths, w.stores()...)
+}
+
+// stores returns the stores directly in the root, in order. It reads the names piece by piece: there may be very many.
+func (w *Workspace) stores() (paths []string) {
+	const atOnce = 1024
+	root, err := os.Open(w.Root())
 	if err != nil { // commands cannot use the workspace either
-		return paths
+		return nil
 	}
-	for _, e := range entries {
-		path := filepath.Join(w.Root(), e.Name())
-		if _, err := os.Lstat(filepath.Join(path, schemas.StoreMark)); err == nil {
-			paths = append(paths, path)
+	defer func() { _ = root.Close() }() // nothing was written
+	for err == nil {
+		var names []string
+		names, err = root.Readdirnames(atOnce)
+		for _, name := range names {
+			path := filepath.Join(w.Root(), name)
+			if _, err := os.Lstat(filepath.Join(path, schemas.StoreMark)); err == nil {
+				paths = append(paths, path)
+			}
 		}
 	}
+	slices.Sort(paths)
 	return paths
 }

@@ -68,7 +68,10 @@ func (w writer) execute(ctx context.Context, _ tools.Call, args arguments) (sche
 	if err != nil {
 		return schemas.ToolResult{}, nodeerr.New(err, "open", path)
 	}
-	units := len(utf16.Encode([]rune(args.Content))) // what the tool has always called bytes
+	units := 0 // what the tool has always called bytes
+	for _, r := range args.Content {
+		units += utf16.RuneLen(r)
+	}
 	return schemas.TextResult(fmt.Sprintf("Successfully wrote %d bytes to %s", units, args.Path)), nil
 }
 

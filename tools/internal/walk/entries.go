@@ -12,11 +12,10 @@ import (
 )
 
 const (
-	// maxEntries is how many bytes of the entries of one directory are enough to keep: those of some hundred thousand
-	// files. A larger directory is read several times.
-	maxEntries = 16 << 20
-	// minEntries is the same for directories far down. The entries of all directories above are in memory, too: so each
-	// level has half as much as the one above, but no less than this.
+	// maxEntries is how many bytes of entries are enough to keep: those of some hundred thousand files. A directory with
+	// more is read several times. The entries of a directory and those of all above it are in memory together; however
+	// many they are, a directory has room for minEntries.
+	maxEntries = 32 << 20
 	minEntries = 16 << 10
 	// entrySize is how many bytes an entry takes beside its name.
 	entrySize = 128
@@ -45,10 +44,12 @@ func Entries(ctx context.Context, files fs.FS, dir string) iter.Seq2[fs.DirEntry
 func batches(room int, read func(add func(fs.DirEntry)) error) iter.Seq2[[]fs.DirEntry, error] {
 	return sorted.Order[fs.DirEntry]{
 		Compare: func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) },
-		Size:    func(e fs.DirEntry) int { return len(e.Name()) + entrySize },
+		Size:    size,
 		Room:    room,
 	}.Batches(read)
 }
+
+func size(e fs.DirEntry) int { return len(e.Name()) + entrySize }
 
 // read passes the entries of a directory to add, in no order.
 func read(ctx context.Context, files fs.FS, dir string, add func(fs.DirEntry)) error {

@@ -54,7 +54,7 @@ func (longName) Info() (fs.FileInfo, error) { return nil, fs.ErrInvalid }
 
 // A directory that is larger than the memory for it is visited completely, in order, and read a few times.
 func TestLargeDirectory(t *testing.T) { // not parallel: it measures the heap
-	const count, most = 4000, 48 << 20
+	const count, most = 6000, 80 << 20
 	heap := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -64,7 +64,7 @@ func TestLargeDirectory(t *testing.T) { // not parallel: it measures the heap
 	before, last, visited, reads := heap(), "", 0, 0
 	err := walk.Run(t.Context(), walk.Options{FS: large{count, &reads}, Start: ".",
 		Visit: func(path string, _ fs.DirEntry) error {
-			if visited++; visited%1000 == 1 {
+			if visited++; visited%2000 == 1 {
 				if kept := heap() - before; kept > most {
 					t.Errorf("%d bytes are kept of %d names", kept, count)
 				}

@@ -66,8 +66,12 @@ func (w walker) directory(ctx context.Context, rel string, up *level, room int) 
 		case rules != nil:
 			here, rules = w.level(dir, up, func(name string) bool { return rules[name] }), nil
 		}
+		left := 2 * room
 		for _, e := range entries {
-			if err := w.entry(ctx, path.Join(rel, e.Name()), e, here, max(room/2, minEntries)); err != nil {
+			left -= size(e)
+		}
+		for _, e := range entries {
+			if err := w.entry(ctx, path.Join(rel, e.Name()), e, here, max(left/2, minEntries)); err != nil {
 				return err
 			}
 		}
