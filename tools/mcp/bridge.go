@@ -134,16 +134,17 @@ func (b *Bridge) Run(ctx context.Context) {
 // serve connects once, serves the session until it ends, and returns why it has ended.
 func (b *Bridge) serve(ctx context.Context) (err error) {
 	defer func() { b.set(nil, nil, b.secret.err(err)) }()
+	said := &unasked{progress: &b.progress}
 	client := sdk.NewClient(&sdk.Implementation{Name: "loopbus", Version: cmp.Or(b.o.Version, "dev")}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{}, KeepAlive: keepAlive, KeepAliveFailureThreshold: 3,
-		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { signal(b.listed) },
-		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
-			b.progress.tell(r.Params)
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
+			said.changed.Store(false)
+			signal(b.listed)
 		},
 	})
 	life, end := context.WithCancel(context.WithoutCancel(ctx)) // the server is told when ctx has ended
 	defer end()
-	link := b.link(life, end)
+	link := b.link(life, end, said.sift)
 	defer link.end()
 	start, cancel := context.WithTimeout(ctx, b.o.StartTimeout)
 	defer cancel()

@@ -101,29 +101,36 @@ func (p *progress) expect(token string, update func(schemas.ToolResult)) (end fu
 	}
 }
 
-// progressDetails are the details of an update: the progress of a call.
+// progressDetails are the details of an update: the progress of a call, which has the members of a notification.
 type progressDetails struct {
 	Progress float64 `json:"progress"`
 	Total    float64 `json:"total,omitempty"`
 	Message  string  `json:"message,omitempty"`
 }
 
-// tell converts a notification to an update. It drops a notification that no call expects.
-func (p *progress) tell(n *sdk.ProgressNotificationParams) {
-	token, _ := n.ProgressToken.(string)
-	details, err := json.Marshal(progressDetails{n.Progress, n.Total, n.Message})
+// tell converts the parameters of a notification to an update. It drops a notification that no call expects.
+func (p *progress) tell(params json.RawMessage) {
+	var n struct {
+		ProgressToken string `json:"progressToken"` // the bridge's tokens are strings
+		progressDetails
+	}
+	if json.Unmarshal(params, &n) != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	update := p.calls[n.ProgressToken]
+	if update == nil {
+		return
+	}
+	details, err := json.Marshal(n.progressDetails)
 	if err != nil { // not possible: JSON has no NaN or infinity
 		return
 	}
-	result := schemas.ToolResult{Content: schemas.Contents{text(describe(n))}, Details: details}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if update := p.calls[token]; update != nil {
-		update(result)
-	}
+	update(schemas.ToolResult{Content: schemas.Contents{text(n.describe())}, Details: details})
 }
 
-func describe(n *sdk.ProgressNotificationParams) string {
+func (n progressDetails) describe() string {
 	amount := strconv.FormatFloat(n.Progress, 'g', -1, 64)
 	if n.Total > 0 {
 		amount += " of " + strconv.FormatFloat(n.Total, 'g', -1, 64)

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/loopbus/loopbus/tools/mcp/internal/wire"
 )
 
 // postHeader contains the number of an HTTP request in progress. It overwrites a header of this name from a client.
@@ -42,7 +44,7 @@ func (b *bodies) hold(full func() bool, next http.Handler) http.Handler {
 			http.Error(w, "too many requests or sessions at once", http.StatusServiceUnavailable)
 			return
 		}
-		data, err := io.ReadAll(&counted{ReadCloser: r.Body, most: maxBody})
+		data, err := io.ReadAll(wire.Counted(r.Body, wire.Whole, maxBody))
 		if err != nil {
 			http.Error(w, "the request was not read: "+err.Error(), http.StatusBadRequest)
 			return

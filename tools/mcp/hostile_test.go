@@ -64,6 +64,9 @@ func hostile(how string) {
 			switch how {
 			case "deaf":
 				select {}
+			case "asks":
+				flooding(how)
+				select {}
 			case "line":
 				for block := strings.Repeat("x", 1<<20); ; {
 					if _, err := os.Stdout.WriteString(block); err != nil {
@@ -74,6 +77,10 @@ func hostile(how string) {
 				say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 			}
 		case "tools/call":
+			if how == "flood" {
+				flooding(how)
+				continue
+			}
 			if how == "turncoat" && strings.Contains(string(line), "turn") {
 				say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 			}

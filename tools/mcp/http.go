@@ -13,6 +13,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/loopbus/loopbus/tools/mcp/internal/wire"
 )
 
 const (
@@ -25,13 +27,13 @@ const (
 
 // httpLink returns a link over HTTP. Its requests end when life ends. It does not follow redirects to another origin
 // than the URL's.
-func (b *Bridge) httpLink(life context.Context, end func()) link {
+func (b *Bridge) httpLink(life context.Context, end func(), sift wire.Sift) link {
 	home, _ := url.Parse(b.o.Server.URL) // was checked
 	inner := http.DefaultTransport.(*http.Transport).Clone()
 	inner.MaxResponseHeaderBytes = maxHeader
 	client := &http.Client{
 		Transport: &httpTransport{life: life, inner: inner, headers: b.o.Server.Headers, patience: b.o.WriteTimeout,
-			log: b.log, end: end},
+			log: b.log, sift: sift, end: end},
 		CheckRedirect: func(r *http.Request, before []*http.Request) error {
 			if r.URL.Scheme != home.Scheme || r.URL.Host != home.Host {
 				return fmt.Errorf("it redirects to another origin, %s://%s, which is not followed", r.URL.Scheme, r.URL.Host)
@@ -56,6 +58,7 @@ type httpTransport struct {
 	headers  map[string]string
 	patience time.Duration // for the body of a failure, and the headers of a stream
 	log      *slog.Logger
+	sift     wire.Sift // of streams
 
 	end func() // ends life
 
@@ -139,17 +142,16 @@ func (t *httpTransport) stream(r *http.Request, cancel func()) (*http.Response, 
 // bounded returns the decompressed body of a response, with limits. A body that is not a stream of events is one
 // message. The body of an error response is never treated as a stream, because the SDK reads all of it during the call.
 func (t *httpTransport) bounded(resp *http.Response, end func()) io.ReadCloser {
-	body := &counted{ReadCloser: &ending{resp.Body, end}, most: maxMessage}
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // an invalid type is not a stream
 	switch failed := resp.StatusCode < 200 || resp.StatusCode > 299; {
 	case failed:
-		body.most = maxRefusal
 		timer := time.AfterFunc(t.patience, end)
-		body.ReadCloser = &ending{resp.Body, func() { timer.Stop(); end() }}
+		return wire.Counted(&ending{resp.Body, func() { timer.Stop(); end() }}, wire.Whole, maxRefusal)
 	case media == "text/event-stream":
-		body.framing = framedEvents
+		return wire.Sifted(wire.Counted(&ending{resp.Body, end}, wire.Events, wire.MaxMessage), t.sift)
+	default:
+		return wire.Counted(&ending{resp.Body, end}, wire.Whole, wire.MaxMessage)
 	}
-	return body
 }
 
 // ending is a body that calls a function when it is closed.

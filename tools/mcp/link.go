@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/loopbus/loopbus/tools/internal/environ"
+	"github.com/loopbus/loopbus/tools/mcp/internal/wire"
 )
 
 // terminateWait is how long a process may take to exit after its input was closed, and again after SIGTERM, and how
@@ -48,15 +49,15 @@ func (k *kept) close() {
 }
 
 // link returns a link for a session that ends with life at the latest. end ends life.
-func (b *Bridge) link(life context.Context, end func()) link {
+func (b *Bridge) link(life context.Context, end func(), sift wire.Sift) link {
 	if b.o.Server.URL != "" {
-		return b.httpLink(life, end)
+		return b.httpLink(life, end, sift)
 	}
-	return b.processLink()
+	return b.processLink(sift)
 }
 
 // processLink returns a link to a process with its own process group. The processes that it starts are killed with it.
-func (b *Bridge) processLink() link {
+func (b *Bridge) processLink(sift wire.Sift) link {
 	s := b.o.Server
 	cmd := exec.Command(s.Command, s.Args...)
 	cmd.Env = environ.Allowed(b.o.Environ, environ.Default())
@@ -68,7 +69,7 @@ func (b *Bridge) processLink() link {
 	cmd.WaitDelay = terminateWait // because a child may keep standard error open
 	ownGroup(cmd)
 	return link{
-		transport: impatient{processTransport{cmd}, b.o.WriteTimeout, func() { killGroup(cmd) }},
+		transport: siftedTransport{impatient{processTransport{cmd}, b.o.WriteTimeout, func() { killGroup(cmd) }}, sift},
 		end:       func() { killGroup(cmd) },
 		lastWords: said.last,
 	}
@@ -90,7 +91,7 @@ func (t processTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err := t.cmd.Start(); err != nil {
 		return nil, err
 	}
-	said := &counted{ReadCloser: io.NopCloser(out), framing: framedValues, most: maxMessage}
+	said := wire.Counted(io.NopCloser(out), wire.Values, wire.MaxMessage)
 	return (&sdk.IOTransport{Reader: said, Writer: processInput{in, t.cmd}}).Connect(ctx)
 }
 

@@ -1,4 +1,5 @@
-package mcp
+// Package wire limits what MCP servers and clients send, before the SDK decodes it.
+package wire
 
 import (
 	"fmt"
@@ -8,28 +9,33 @@ import (
 )
 
 const (
-	// maxMessage is the largest size of a message in bytes, decompressed.
-	maxMessage = sdk.DefaultMaxEventSize
+	// MaxMessage is the largest size of a message in bytes, decompressed.
+	MaxMessage = sdk.DefaultMaxEventSize
 
 	// maxValues is the largest number of JSON values in a message. An empty tool in a list has three bytes, and takes
 	// two hundred times that in memory once it is decoded.
 	maxValues = 1 << 18
 )
 
-// framing is how messages are separated.
-type framing int
+// A Framing is how messages are separated.
+type Framing int
 
+// The framings.
 const (
-	framedWhole  framing = iota // the body is one message
-	framedEvents                // server-sent events, separated by blank lines
-	framedValues                // JSON values one after the other
+	Whole  Framing = iota // the body is one message
+	Events                // server-sent events, separated by blank lines
+	Values                // JSON values one after the other
 )
 
-// A counted body counts the bytes and the JSON values of each message, and returns an error if there are too many.
-// Bytes outside of JSON, such as comments in events, count too.
+// Counted returns a body that counts the bytes and the JSON values of each message, and whose Read returns an error if a
+// message has more than most bytes, or too many values. Bytes outside of JSON, such as comments in events, count too.
+func Counted(body io.ReadCloser, framing Framing, most int) io.ReadCloser {
+	return &counted{ReadCloser: body, framing: framing, most: most}
+}
+
 type counted struct {
 	io.ReadCloser
-	framing framing
+	framing Framing
 	most    int // bytes of a message
 
 	size    int // of this message
@@ -64,7 +70,7 @@ func (c *counted) count(b byte) {
 	c.size++
 	switch {
 	case b == '\n' || b == '\r': // never inside a JSON string
-		if c.framing == framedEvents && c.blank && b == '\n' {
+		if c.framing == Events && c.blank && b == '\n' {
 			c.begin()
 		}
 		c.quoted, c.escaped, c.blank = false, false, b == '\n' || c.blank
@@ -80,7 +86,7 @@ func (c *counted) count(b byte) {
 		c.n++
 		c.depth++
 	case b == ']' || b == '}':
-		if c.depth--; c.depth <= 0 && c.framing == framedValues {
+		if c.depth--; c.depth <= 0 && c.framing == Values {
 			c.begin()
 		}
 	case b == ',':
