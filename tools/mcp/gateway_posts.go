@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/loopbus/loopbus/tools/mcp/internal/wire"
@@ -21,6 +22,8 @@ const postHeader = "Loopbus-Post"
 const (
 	maxBody   = 4 << 20  // bytes of a request
 	maxBodies = 64 << 20 // bytes of the bodies of all requests in progress
+
+	maxNotification = 1 << 10 // bytes of the parameters of a client's notification
 )
 
 // bodies limits the memory of the bodies of requests in progress. The zero value is ready for use.
@@ -49,9 +52,27 @@ func (b *bodies) hold(full func() bool, next http.Handler) http.Handler {
 			http.Error(w, "the request was not read: "+err.Error(), http.StatusBadRequest)
 			return
 		}
+		if data, _, err = wire.Sift(needed).Text(data); err == nil && data == nil {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
 		r.Body = io.NopCloser(bytes.NewReader(data))
 		next.ServeHTTP(w, r)
 	})
+}
+
+// needed is a [wire.Sift] that leaves out notifications of clients that the server does not need: the SDK keeps them,
+// without a limit, until they have been handled.
+func needed(m jsonrpc.Message) (jsonrpc.Message, error) {
+	r, ok := m.(*jsonrpc.Request)
+	if !ok || r.IsCall() {
+		return m, nil
+	}
+	used := r.Method == "notifications/initialized" || r.Method == "notifications/cancelled"
+	if !used || len(r.Params) > maxNotification {
+		return nil, nil
+	}
+	return m, nil
 }
 
 // posts connects calls with the HTTP requests that they arrived in. The SDK lets a call outlive its request, for

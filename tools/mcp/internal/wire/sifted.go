@@ -6,13 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
-
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
-
-// A Sift returns what the SDK gets instead of a message: the same, another one, or nil for none. An error ends the
-// connection.
-type Sift func(jsonrpc.Message) (jsonrpc.Message, error)
 
 // Sifted returns server-sent events with the messages that sift returns. What else an event says, such as its id, stays.
 func Sifted(events io.ReadCloser, sift Sift) io.ReadCloser {
@@ -78,19 +72,17 @@ func (s *sifted) replace(event []byte) ([]byte, error) {
 		}
 		rest = append(rest, line...)
 	}
-	m, err := jsonrpc.DecodeMessage(data)
-	if err != nil || len(name) > 0 && string(name) != "message" {
+	if len(name) > 0 && string(name) != "message" {
 		return event, nil
 	}
-	got, err := s.sift(m)
+	text, same, err := s.sift.Text(data)
 	switch {
 	case err != nil:
 		return nil, err
-	case got == m:
+	case same:
 		return event, nil
-	case got == nil:
+	case text == nil:
 		return rest, nil
 	}
-	text, err := jsonrpc.EncodeMessage(got)
-	return append(append(append([]byte("data: "), text...), '\n'), rest...), err
+	return append(append(append([]byte("data: "), text...), '\n'), rest...), nil
 }
