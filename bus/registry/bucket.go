@@ -51,42 +51,14 @@ func watchBucket(ctx context.Context, c *bus.Conn, bucket string, expiring *expi
 		return err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	left, err := sub.InitialConsumerPending()
-	if err != nil {
+	w := &watch{bucket: bucket, expiring: expiring, load: load, next: next}
+	if w.left, err = sub.InitialConsumerPending(); err != nil {
 		return err
 	}
-	var all []entry
-	loaded := left == 0
-	if loaded {
-		load(nil)
-	}
-	expire := func() {
-		for _, e := range expiring.expired(time.Now()) {
-			next(e)
-		}
-	}
-	receive := func(m *nats.Msg) {
-		md, err := m.Metadata()
-		if err != nil {
-			return // a heartbeat
-		}
-		e, ttl, ok := entryOf(natsio.Stored{Subject: m.Subject, Sequence: md.Sequence.Stream, Header: m.Header,
-			Data: m.Data}, bucket)
-		if ok && !e.foreign { // a foreign entry does not change when the entry before it expires
-			expiring.set(e, ttl)
-		}
-		switch {
-		case ok && loaded:
-			next(e)
-		case ok:
-			all = append(all, e)
-		}
-		if !loaded && (uint64(len(all)) >= left || md.NumPending == 0) { // fewer arrive if some expired
-			load(all)
-			all, loaded = nil, true
-		}
-	}
+	w.loadIf(w.left == 0)
 	expiring.reset()
+	quiet := time.NewTicker(quietTime)
+	defer quiet.Stop()
 	closed := sub.StatusChanged(nats.SubscriptionClosed)
 	for {
 		select {
@@ -96,14 +68,82 @@ func watchBucket(ctx context.Context, c *bus.Conn, bucket string, expiring *expi
 			return errors.New("registry: watch of " + bucket + " ended")
 		case <-expiring.due():
 			if expiring.passed(len(messages)) {
-				expire()
+				w.expire()
+			}
+		case <-quiet.C:
+			if w.loaded {
+				quiet.Stop()
+			} else if len(messages) == 0 {
+				w.checkEnd(sub)
 			}
 		case m := <-messages:
-			receive(m)
+			w.receive(m)
 			if expiring.processed() {
-				expire()
+				w.expire()
 			}
 		}
+	}
+}
+
+// quietTime is the time between two checks whether more entries come while a bucket is loaded.
+const quietTime = 200 * time.Millisecond
+
+// watch is the state of watchBucket. Only one goroutine uses it.
+type watch struct {
+	bucket   string
+	expiring *expiry
+	load     func(all []entry)
+	next     func(e entry)
+
+	left   uint64 // entries that were stored at the beginning
+	all    []entry
+	loaded bool
+	heard  bool // a message has come since the last check
+}
+
+// receive processes a message of the bucket's stream.
+func (w *watch) receive(m *nats.Msg) {
+	w.heard = true
+	md, err := m.Metadata()
+	if err != nil {
+		return // a heartbeat
+	}
+	e, ttl, ok := entryOf(natsio.Stored{Subject: m.Subject, Sequence: md.Sequence.Stream, Header: m.Header,
+		Data: m.Data}, w.bucket)
+	if ok && !e.foreign { // a foreign entry does not change when the entry before it expires
+		w.expiring.set(e, ttl)
+	}
+	switch {
+	case ok && w.loaded:
+		w.next(e)
+	case ok:
+		w.all = append(w.all, e)
+	}
+	w.loadIf(uint64(len(w.all)) >= w.left || md.NumPending == 0) // fewer arrive if some expired
+}
+
+// checkEnd ends loading if no more entries come although there were more at the beginning: somebody has removed them.
+func (w *watch) checkEnd(sub *nats.Subscription) {
+	if w.heard {
+		w.heard = false
+		return
+	}
+	info, err := sub.ConsumerInfo()
+	w.loadIf(err == nil && info.NumPending == 0)
+}
+
+// loadIf passes the stored entries to load, if all are there.
+func (w *watch) loadIf(complete bool) {
+	if complete && !w.loaded {
+		w.load(w.all)
+		w.all, w.loaded = nil, true
+	}
+}
+
+// expire removes the entries whose time has passed.
+func (w *watch) expire() {
+	for _, e := range w.expiring.expired(time.Now()) {
+		w.next(e)
 	}
 }
 

@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -63,4 +64,32 @@ func TestProfilesFollowTheBucket(t *testing.T) {
 		_, err := profiles.Profile(bustest.Deadline(t), "reviewer")
 		return errors.Is(err, errNone)
 	})
+}
+
+// The bucket may be emptied while it is loaded: then fewer entries arrive than there were, or none.
+func TestBucketThatIsEmptiedIsLoaded(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	kv := profileBucket(t, c)
+	stream, err := c.JetStream().Stream(bustest.Deadline(t), "KV_"+schemas.BucketProfiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 10 {
+		for i := range 3 {
+			if _, err := kv.Put(bustest.Deadline(t), fmt.Sprintf("p%d", i), []byte(`{}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		purged := make(chan error, 1)
+		go func() { purged <- stream.Purge(bustest.Deadline(t)) }()
+		profiles := registry.NewProfiles(c, errNone, nil)
+		if _, err := profiles.List(bustest.Deadline(t)); err != nil {
+			t.Fatalf("bucket %d was not loaded: %v", n, err)
+		}
+		profiles.Close()
+		if err := <-purged; err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -87,7 +87,7 @@ func TestNewRefusesParametersThatCannotBeChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool.Parameters = json.RawMessage(`{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}`)
+	tool.Parameters = json.RawMessage(`{"anyOf":[{"$ref":"#"}]}`)
 	_, err = worker.New(worker.Options{ID: "w1", NC: connect(t, startServer(t)), Tools: []tools.Tool{tool}})
 	if err == nil || !strings.Contains(err.Error(),
 		"tool add: tool parameters cannot be used: the schema refers to itself") {
