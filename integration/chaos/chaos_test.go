@@ -37,17 +37,18 @@ const slowScript = `{"chunkSize": 8, "chunkDelayMs": 80, "scripts": [{"loop": tr
 		{"text": "This reply has no meaning. It is long enough to stream for a while, so that faults can happen, ` +
 	`and some of them will."}]}]}`
 
-// planOf returns how often processes fail. The short round injects no faults into toolworkers without a counter, because
+// planOf returns how often and how long processes fail. The short round injects no faults into toolworkers without a counter, because
 // some seconds pass until their loss is noticed.
 func planOf(length time.Duration) program.Plan {
 	gap := map[program.Role]time.Duration{
 		program.Server: 6 * time.Second, program.Runner: 6 * time.Second, program.Counter: 8 * time.Second,
 		program.Client: 12 * time.Second,
 	}
+	longest := 4 * time.Second
 	if length > shortRound {
-		gap[program.Worker] = 20 * time.Second
+		gap[program.Worker], longest = 20*time.Second, program.Longest
 	}
-	return program.Plan{Length: length, Count: all, Gap: gap}
+	return program.Plan{Length: length, Longest: longest, Count: all, Gap: gap}
 }
 
 // TestChaos runs one round after the other for -chaos.duration, each with its own seed and its own processes. Repeat a

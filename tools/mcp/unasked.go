@@ -95,7 +95,12 @@ func (c *siftedConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 // Write implements [sdk.Connection].
 func (c *siftedConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if _, ok := m.(*jsonrpc.Response); ok {
-		defer func() { <-c.answers }()
+		defer func() {
+			select {
+			case <-c.answers:
+			default: // the answer to something else than a request that was read here
+			}
+		}()
 	}
 	return c.Connection.Write(ctx, m)
 }

@@ -51,17 +51,21 @@ const (
 // Roles returns all roles, in the order in which they are reported.
 func Roles() []Role { return []Role{Server, Runner, Worker, Counter, Client} }
 
-// Plan has the time for which faults are injected, the number of processes of each role, and the average time between
-// two faults of a process. A role without a Gap has no faults.
+// Plan has the time for which faults are injected, the longest time that one lasts, the number of processes of each
+// role, and the average time between two faults of a process. Longest is at most [Longest]; 0 means that. A role
+// without a Gap has no faults.
 type Plan struct {
-	Length time.Duration
-	Count  map[Role]int
-	Gap    map[Role]time.Duration
+	Length  time.Duration
+	Longest time.Duration
+	Count   map[Role]int
+	Gap     map[Role]time.Duration
 }
+
+// Longest is the longest time of a fault: longer than all times after which a runner counts as lost.
+const Longest = 12 * time.Second
 
 const (
 	shortest = 100 * time.Millisecond // fault
-	longest  = 12 * time.Second       // longer than all times after which a runner counts as lost
 	// serverRest is the minimum time between two faults of servers, so that a server can catch up before the next one is
 	// down.
 	serverRest = 2 * time.Second
@@ -94,7 +98,7 @@ func Faults(seed uint64, p Plan) []Fault {
 func timeline(r *rand.Rand, p Plan, role Role, rest time.Duration, target func() Target) (faults []Fault) {
 	at := time.Duration(r.Float64() * float64(p.Gap[role]))
 	for at < p.Length {
-		f := Fault{At: at, For: duration(r), Target: target(), Kind: kind(r, role)}
+		f := Fault{At: at, For: min(duration(r), cmp.Or(p.Longest, Longest)), Target: target(), Kind: kind(r, role)}
 		faults = append(faults, f)
 		at += f.For + rest + time.Duration(r.ExpFloat64()*float64(p.Gap[role]))
 	}
@@ -124,12 +128,12 @@ func kind(r *rand.Rand, role Role) Kind {
 	return []Kind{Kill, Kill, Kill, Freeze, Freeze, Stop, Stop, Cut, Stall, Reset}[r.IntN(10)]
 }
 
-// duration draws a time between shortest and longest; each power of two is equally likely.
+// duration draws a time between shortest and Longest; each power of two is equally likely.
 func duration(r *rand.Rand) time.Duration {
 	octaves := 0
-	for d := shortest; d < longest; d *= 2 {
+	for d := shortest; d < Longest; d *= 2 {
 		octaves++
 	}
 	d := shortest << r.IntN(octaves)
-	return min(d+time.Duration(r.Float64()*float64(d)), longest)
+	return min(d+time.Duration(r.Float64()*float64(d)), Longest)
 }
