@@ -103,8 +103,8 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 	return codec.DecodeCommand(session, kind, header, data, codec.StoredID(m.Seq), b.stored)
 }
 
-// reject records the rejection in the session's log, if the session id is legal, and keeps the message in AGENT_DEAD. id
-// is the command's id, or "" if the message is no command.
+// reject records the rejection in the session's log, if the session id is legal, and keeps the message in AGENT_DEAD.
+// id is the command's id, or "" if the message is no command.
 func (in *Inbox) reject(ctx context.Context, m *reader.Message, id string, why *codec.RejectError) error {
 	ctx, cancel := context.WithTimeout(ctx, in.o.RejectTimeout)
 	defer cancel()

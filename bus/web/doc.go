@@ -12,7 +12,8 @@
 //  3. Token, if [Options].Token is set: in the header Authorization: Bearer, as the cookie that it is exchanged for, or
 //     once in the link /?token=…, which is answered with the cookie and a redirect to an address without the token.
 //     Otherwise the status is 401.
-//  4. Concurrency: beyond [Options].MaxRequests the status is 503. Requests without the token have a number of their own.
+//  4. Concurrency: beyond [Options].MaxRequests the status is 503. Requests without the token have a limit of their
+//     own.
 //
 // The cookie is HttpOnly and SameSite=Lax, named after the port (browsers share cookies between the ports of a host),
 // and contains a code derived from the token, not the token. This package never writes the token to a log or an

@@ -37,8 +37,8 @@ const slowScript = `{"chunkSize": 8, "chunkDelayMs": 80, "scripts": [{"loop": tr
 		{"text": "This reply has no meaning. It is long enough to stream for a while, so that faults can happen, ` +
 	`and some of them will."}]}]}`
 
-// planOf returns how often and how long processes fail. The short round injects no faults into toolworkers without a counter, because
-// some seconds pass until their loss is noticed.
+// planOf returns how often and how long processes fail. The short round injects no faults into toolworkers without a
+// counter, because some seconds pass until their loss is noticed.
 func planOf(length time.Duration) program.Plan {
 	gap := map[program.Role]time.Duration{
 		program.Server: 6 * time.Second, program.Runner: 6 * time.Second, program.Counter: 8 * time.Second,

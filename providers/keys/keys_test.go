@@ -86,7 +86,8 @@ func TestAKeyCommand(t *testing.T) {
 	}
 	count := filepath.Join(t.TempDir(), "count")
 	script := func(answer string) *keys.Command {
-		return keys.NewCommand([]string{"GIVEN=key-of"}, "sh", write(t, "key.sh", fmt.Sprintf("echo $1 >>%s\n%s\n", count, answer), 0o600))
+		text := fmt.Sprintf("echo $1 >>%s\n%s\n", count, answer)
+		return keys.NewCommand([]string{"GIVEN=key-of"}, "sh", write(t, "key.sh", text, 0o600))
 	}
 	runs := func() int {
 		data, err := os.ReadFile(count)

@@ -10,9 +10,9 @@ import (
 // DefaultEnv returns the variables of the worker's environment that commands receive. A final * matches any suffix.
 func DefaultEnv() []string { return environ.Default() }
 
-// AllowedEnv returns the variables of an environment that commands receive: those of [DefaultEnv], and those whose names
-// match one of names. A final * matches any suffix. Commands without a sandbox can read the environment of every other
-// process of their user, so a program that may run commands should give the processes that it starts no others.
+// AllowedEnv returns the variables of an environment that commands receive: those of [DefaultEnv], and those whose
+// names match one of names. A final * matches any suffix. Commands without a sandbox can read the environment of every
+// other process of their user, so a program that may run commands should give the processes that it starts no others.
 func AllowedEnv(env, names []string) []string {
 	return environ.Allowed(env, append(DefaultEnv(), names...))
 }

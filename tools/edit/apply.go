@@ -50,8 +50,8 @@ func apply(ctx context.Context, path string, content []byte, edits []replacement
 }
 
 // splice inserts the new texts into the bytes of the file, after its byte order mark. It returns an error if places
-// overlap: folding can turn one character into several, so that one character is part of two matches that do not overlap
-// in the folded text.
+// overlap: folding can turn one character into several, so that one character is part of two matches that do not
+// overlap in the folded text.
 func (s search) splice(ctx context.Context, mark, raw []byte, found []match, folded bool) ([]byte, error) {
 	size := len(mark) + len(raw)
 	for _, m := range found {

@@ -192,7 +192,8 @@ func (e editor) edit(ctx context.Context, path string, args arguments) (d detail
 }
 
 func tooLarge(path string) error {
-	return tools.Failf("Could not edit file: %s. It is larger than %d bytes. Use another tool, such as sed.", path, maxFile)
+	return tools.Failf("Could not edit file: %s. It is larger than %d bytes. Use another tool, such as sed.", path,
+		maxFile)
 }
 
 // read reads a file of about a size, at most maxFile bytes and one more.

@@ -51,11 +51,11 @@ func fold(text []byte) (v view, ok bool) {
 		return view{}, false
 	}
 	b.trim(line, len(text))
-	return view{b.text, b.parts}, true
+	return view(b), true
 }
 
-// isFolded reports whether a text is ASCII without blanks at the ends of lines, which stays as it is. Most files are; no
-// copy of them is made.
+// isFolded reports whether a text is ASCII without blanks at the ends of lines, which stays as it is. Most files are;
+// no copy of them is made.
 func isFolded(text []byte) bool {
 	end := true // of a line
 	for i := len(text) - 1; i >= 0; i-- {

@@ -100,7 +100,7 @@ func lines(raw []byte) (v view, ok bool) {
 	if len(b.parts) > maxParts {
 		return view{}, false
 	}
-	return view{b.text, b.parts}, true
+	return view(b), true
 }
 
 // linesText returns the text of a view of lines, however many parts it would have.

@@ -27,8 +27,9 @@ type entry struct {
 	key  []byte
 }
 
-// ordered puts names in the order that people expect: case ignored, by the root collation of Unicode, punctuation before
-// digits before letters. Names that differ in case only are in byte order. room is how many bytes of entries are enough to keep.
+// ordered puts names in the order that people expect: case ignored, by the root collation of Unicode, punctuation
+// before digits before letters. Names that differ in case only are in byte order. room is how many bytes of entries are
+// enough to keep.
 func ordered(room int, read func(add func(name string)) error) iter.Seq2[[]entry, error] {
 	var buf collate.Buffer
 	collator, lower := collate.New(language.Und), cases.Lower(language.Und)

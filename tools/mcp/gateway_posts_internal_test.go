@@ -30,7 +30,8 @@ func TestNotificationsThatAreNotNeeded(t *testing.T) {
 		{"[1", "[1"},
 	} {
 		got := ""
-		handler := new(bodies).hold(func() bool { return false }, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		never := func() bool { return false }
+		handler := new(bodies).hold(never, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			data, err := io.ReadAll(r.Body)
 			if err != nil {
 				t.Error(err)

@@ -72,8 +72,9 @@ func (s Site) Serve(ctx context.Context, listener net.Listener) error {
 // take any time. It has at most 1024 open connections: for a further one it closes the one that has been idle longest.
 func Server(handler http.Handler, log *slog.Logger) *http.Server {
 	limited := &connections{most: maxConnections, open: map[net.Conn]time.Time{}}
-	return &http.Server{ConnState: limited.track, Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	return &http.Server{ConnState: limited.track, Handler: handler, ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 }
 
 func (s Site) handler() http.Handler {

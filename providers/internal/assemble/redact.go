@@ -29,8 +29,8 @@ func secretsOf(req *providers.Request) []string {
 	return secrets
 }
 
-// redact replaces the secrets in text: those of the request, and what was sent. They may be escaped as part of a URL, or
-// as JSON may be.
+// redact replaces the secrets in text: those of the request, and what was sent. They may be escaped as part of a URL,
+// or as JSON may be.
 func (s *Stream) redact(text string) string {
 	for _, secret := range slices.Concat(s.secrets, s.sent.Sent()) {
 		if secret = strings.TrimSpace(secret); len(secret) < minSecret {

@@ -83,8 +83,8 @@ func length(list []string) (n int) {
 	return n
 }
 
-// plain returns the length of the pattern before the first brace that opens or, inside of braces, before the first brace
-// or comma. What is escaped or in a class does not count.
+// plain returns the length of the pattern before the first brace that opens or, inside of braces, before the first
+// brace or comma. What is escaped or in a class does not count.
 func plain(pattern string, inside bool) int {
 	class := false
 	for i := 0; i < len(pattern); i++ {

@@ -59,8 +59,8 @@ func (r Rules) Negated() bool {
 	return true
 }
 
-// Match returns the verdict of the last rule that matches the path, which is relative to the location of the rules
-// and uses slashes. It does not consider parent directories: a walk does not enter ignored directories. When the context
+// Match returns the verdict of the last rule that matches the path, which is relative to the location of the rules and
+// uses slashes. It does not consider parent directories: a walk does not enter ignored directories. When the context
 // ends it returns soon, and the verdict means nothing: a file may have many rules, each of which takes long.
 func (r Rules) Match(ctx context.Context, path string, isDir bool) Verdict {
 	name := path[strings.LastIndexByte(path, '/')+1:]

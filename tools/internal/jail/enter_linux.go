@@ -60,8 +60,8 @@ func (s Spec) enter() error {
 	return nil
 }
 
-// keepSelf opens this program as selfFD, which bubblewrap inherits: in the sandbox the program may have no path. It must
-// be called before other descriptors are opened that bubblewrap inherits: one of them could be selfFD.
+// keepSelf opens this program as selfFD, which bubblewrap inherits: in the sandbox the program may have no path. It
+// must be called before other descriptors are opened that bubblewrap inherits: one of them could be selfFD.
 func keepSelf() error {
 	fd, err := unix.Open(self, unix.O_PATH, 0)
 	if err == nil && fd != selfFD {

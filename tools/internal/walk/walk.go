@@ -27,8 +27,8 @@ type Options struct {
 	Visit func(path string, entry fs.DirEntry) error
 }
 
-// maxPath is the longest path in bytes that programs can use, as in Linux. Directories further down are not entered: what
-// is in them can be neither read nor written by its path, and each of their paths takes as long as it is.
+// maxPath is the longest path in bytes that programs can use, as in Linux. Directories further down are not entered:
+// what is in them can be neither read nor written by its path, and each of their paths takes as long as it is.
 const maxPath = 4096
 
 // Run walks the files below Start. It returns the error of Visit, the error of reading Start, or the context's cause.

@@ -27,8 +27,8 @@ const (
 	Values                // JSON values one after the other
 )
 
-// Counted returns a body that counts the bytes and the JSON values of each message, and whose Read returns an error if a
-// message has more than most bytes, or too many values. Bytes outside of JSON, such as comments in events, count too.
+// Counted returns a body that counts the bytes and the JSON values of each message, and whose Read returns an error if
+// a message has more than most bytes, or too many values. Bytes outside of JSON, such as comments in events, count too.
 func Counted(body io.ReadCloser, framing Framing, most int) io.ReadCloser {
 	return &counted{ReadCloser: body, framing: framing, most: most}
 }

@@ -8,7 +8,8 @@ import (
 	"io"
 )
 
-// Sifted returns server-sent events with the messages that sift returns. What else an event says, such as its id, stays.
+// Sifted returns server-sent events with the messages that sift returns. What else an event says, such as its id,
+// stays.
 func Sifted(events io.ReadCloser, sift Sift) io.ReadCloser {
 	return &sifted{Closer: events, in: bufio.NewReaderSize(events, 32<<10), sift: sift}
 }

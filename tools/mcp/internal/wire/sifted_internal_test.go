@@ -45,7 +45,8 @@ func TestEventsAreSifted(t *testing.T) {
 		"of another name":       {in: "event: x\ndata: " + old + "\n\n", out: "event: x\ndata: " + old + "\n\n"},
 		"of the usual name":     {in: "event: message\ndata: " + old + "\n\n", out: replaced + "event: message\n\n"},
 		"no message":            {in: "data: {}\n\nfoo\n\ndata\n\n", out: "data: {}\n\nfoo\n\ndata\n\n"},
-		"an error":              {in: ":\n\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"bad\"}\n\n:\n\n", out: ":\n\n", err: errBad},
+		"an error": {in: ":\n\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"bad\"}\n\n:\n\n", out: ":\n\n",
+			err: errBad},
 	} {
 		for _, in := range []io.Reader{strings.NewReader(c.in), iotest.OneByteReader(strings.NewReader(c.in)),
 			iotest.DataErrReader(strings.NewReader(c.in))} {
