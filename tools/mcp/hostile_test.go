@@ -63,10 +63,10 @@ func hostile(how string) {
 				`{"name":"n%d","inputSchema":{"type":"object"}}]}}`, m.ID, lists)
 			switch how {
 			case "deaf":
-				select {}
+				time.Sleep(time.Hour)
 			case "asks":
 				flooding(how)
-				select {}
+				time.Sleep(time.Hour)
 			case "line":
 				for block := strings.Repeat("x", 1<<20); ; {
 					if _, err := os.Stdout.WriteString(block); err != nil {
