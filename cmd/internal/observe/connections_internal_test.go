@@ -31,6 +31,7 @@ func TestIdleConnectionsAreClosedForNewOnes(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // so that a connection that stays open fails below
 		fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		in := bufio.NewReader(conn)
 		answer, err := http.ReadResponse(in, nil)
