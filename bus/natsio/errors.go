@@ -16,9 +16,16 @@ func TooMany(err error) bool {
 	return HasCode(err, code)
 }
 
-// Passing reports whether an error is transient: it goes away when the server is back or less busy.
+// Leaderless reports whether a server has refused a request because the cluster has no leader for it at this moment.
+func Leaderless(err error) bool {
+	const code = 10008
+	return HasCode(err, code)
+}
+
+// Passing reports whether an error is transient: it goes away when the server is back or less busy, or when the cluster
+// has elected a leader.
 func Passing(err error) bool {
-	return TooMany(err) || IsAny(err, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded,
+	return TooMany(err) || Leaderless(err) || IsAny(err, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded,
 		nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrStaleConnection, jetstream.ErrNoStreamResponse,
 		context.DeadlineExceeded)
 }

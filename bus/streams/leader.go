@@ -14,7 +14,6 @@ import (
 // Codes of nats-server for which nats.go has no names.
 const (
 	errCodeNoPeers     jetstream.ErrorCode = 10005 // too few servers to place the replicas on
-	errCodeLeaderless  jetstream.ErrorCode = 10008 // the cluster has no leader at this moment
 	errCodeNotACluster jetstream.ErrorCode = 10074
 )
 
@@ -51,7 +50,7 @@ func raced(err error) bool {
 
 // leaderless reports whether servers have no leader for a request.
 func leaderless(err error) bool {
-	return natsio.HasCode(err, errCodeLeaderless) ||
+	return natsio.Leaderless(err) ||
 		natsio.IsAny(err, context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders)
 }
 
