@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -24,7 +25,7 @@ func TestAnswersOfAllCallsAreBounded(t *testing.T) {
 	const calls, parts, size, limit = 8, 16, 64 << 10, 1 << 20
 	s, c := bustest.Small(t)
 	server := bustest.Connect(t, s).NATS()
-	client := models.NewClient(c, models.ClientOptions{MaxTotal: limit})
+	client := models.NewClient(c, models.ClientOptions{MaxTotal: limit, IdleTimeout: 2 * time.Second})
 	requests := make(chan *nats.Msg, calls+1)
 	if _, err := server.ChanSubscribe(c.Subjects().ModelRequest(), requests); err != nil {
 		t.Fatal(err)

@@ -30,6 +30,7 @@ func TestUnfinishedRequestsKeepNobodyOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = answers.Unsubscribe() }() // or the connection waits for it before it closes
 	for n := range 4 * most {
 		m := &nats.Msg{Subject: caller.Subjects().ModelRequest(), Reply: fmt.Sprintf("%s.%d", inbox, n), Data: []byte("{"),
 			Header: nats.Header{schemas.HeaderModelSeq: {"1"}, schemas.HeaderModelMore: {"1"}}}

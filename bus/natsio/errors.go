@@ -25,9 +25,9 @@ func Leaderless(err error) bool {
 // Passing reports whether an error is transient: it goes away when the server is back or less busy, or when the cluster
 // has elected a leader.
 func Passing(err error) bool {
-	return TooMany(err) || Leaderless(err) || IsAny(err, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded,
-		nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrStaleConnection, jetstream.ErrNoStreamResponse,
-		context.DeadlineExceeded)
+	return TooMany(err) || Leaderless(err) ||
+		IsAny(err, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
+			nats.ErrConnectionReconnecting, nats.ErrStaleConnection, jetstream.ErrNoStreamResponse, context.DeadlineExceeded)
 }
 
 // IsAny reports whether [errors.Is] is true of an error and any of the targets.
