@@ -74,8 +74,8 @@ func NSC(subjects schemas.Subjects, u User) (string, error) {
 		g.DenySubscribe = []string{">"}
 	}
 	var b strings.Builder
-	if names := u.Trusted(); len(names) > 0 {
-		b.WriteString("# " + warning(u, names) + "\n")
+	if harm := u.Harm(); harm != "" {
+		b.WriteString("# " + warning(u, harm) + "\n")
 	}
 	b.WriteString("nsc add user --name " + u.Name)
 	if u.NKey != "" {

@@ -14,7 +14,7 @@ import (
 const Core = "LOOPBUS"
 
 // Users renders users of one account: the authorization block of a server's configuration. trusted are users without
-// restrictions; only their name and password count. A comment names the users who can delete every stream ([Role]).
+// restrictions; only their name and password count. A comment names the users who can do harm ([User.Harm]).
 func Users(subjects schemas.Subjects, trusted, users []User) (string, error) {
 	var b strings.Builder
 	b.WriteString("authorization {\n  users: [\n")
@@ -26,8 +26,8 @@ func Users(subjects schemas.Subjects, trusted, users []User) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if names := u.Trusted(); len(names) > 0 {
-			fmt.Fprintf(&b, "    # %s\n", warning(u, names))
+		if harm := u.Harm(); harm != "" {
+			fmt.Fprintf(&b, "    # %s\n", warning(u, harm))
 		}
 		fmt.Fprintf(&b, "    { %s, permissions: {\n%s    } }\n", u.credentials(), g.config())
 	}
@@ -36,17 +36,8 @@ func Users(subjects schemas.Subjects, trusted, users []User) (string, error) {
 }
 
 // warning describes what permissions do not prevent for a user in the account of the streams.
-func warning(u User, roles []Name) string {
-	return fmt.Sprintf("%s can delete every stream, as %s: permissions do not cover replies (docs/security.md)", u.Name,
-		joinNames(roles))
-}
-
-func joinNames(roles []Name) string {
-	text := make([]string, len(roles))
-	for i, name := range roles {
-		text[i] = string(name)
-	}
-	return strings.Join(text, ", ")
+func warning(u User, harm string) string {
+	return fmt.Sprintf("%s can %s: permissions do not cover replies (docs/security.md)", u.Name, harm)
 }
 
 // credentials renders how the user authenticates.

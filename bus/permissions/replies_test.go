@@ -170,7 +170,7 @@ func (a *attacked) passed(user string) {
 	}
 }
 
-// In one account the roles that are marked as trusted can delete every stream, and no others.
+// In one account the roles that are marked can delete every stream, and no others.
 func TestWhoDeletesByReplies(t *testing.T) {
 	t.Parallel()
 	for _, r := range permissions.Roles() {
@@ -181,13 +181,14 @@ func TestWhoDeletesByReplies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if said := strings.Contains(config, "can delete every stream, as "+string(r.Name)); said != r.Trusted {
+			deletes := strings.Contains(r.Harm, "delete every stream")
+			if said := strings.Contains(config, "can delete every stream, as "+string(r.Name)); said != deletes {
 				t.Errorf("the configuration says that it deletes: %v", said)
 			}
 			a := newAttacked(t, config)
 			there := a.victim("victim")
 			a.attack(u, "victim")
-			if r.Trusted {
+			if deletes {
 				bustest.Eventually(t, "the stream is deleted", func() bool { return !there() })
 				return
 			}

@@ -59,11 +59,19 @@ type Role struct {
 	// Outcomes marks roles that send commands. If such a user has a separate account, it imports its inbox of the
 	// streams' account, to which runners send outcomes.
 	Outcomes bool
-	// Trusted marks roles that can delete every stream in the account of the streams: because it is their purpose, or
-	// by a request whose reply subject is that of a deletion and whose answer has no payload, which makes it a valid
-	// deletion.
-	Trusted bool
+	// Harm is what users with the role can do in the account of the streams although no permission allows it; "" is
+	// nothing. It completes the sentence "The user can …".
+	Harm string
 }
+
+const (
+	// harmDelete is of roles whose purpose it is, and of those that may make a request whose answer has no payload: with
+	// the subject of a deletion as its reply subject, the answer is a valid deletion.
+	harmDelete = "delete every stream"
+	// harmRepeat is of roles that may create consumers: one that delivers without payload to the subject of a reset of a
+	// queue's consumer has the calls in flight delivered again, and one that delivers to the subject of a pull takes them.
+	harmRepeat = "have calls executed twice or never"
+)
 
 // roles is the table, in its order.
 var roles = []Role{
@@ -71,32 +79,32 @@ var roles = []Role{
 		Publish: []string{"<prefix>.cmd.<session>.{prompt,steer,follow_up,abort}"}},
 	{Name: Approver, About: "answers approval requests of `<session>`", Outcomes: true,
 		Publish: []string{"<prefix>.cmd.<session>.{approve,deny}"}},
-	{Name: Viewer, About: "reads the log of `<session>` and follows it", Trusted: true, Publish: []string{
+	{Name: Viewer, About: "reads the log of `<session>` and follows it", Harm: harmDelete, Publish: []string{
 		"$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.<session>",
 		"$JS.API.CONSUMER.CREATE.AGENT_EVT.*.<prefix>.evt.<session>",
 		"$JS.API.CONSUMER.CREATE.AGENT_UPD.*.<prefix>.live.<session>.update",
 		"$JS.API.CONSUMER.{MSG.NEXT,DELETE}.{AGENT_EVT,AGENT_UPD}.*", "$JS.API.STREAM.INFO.AGENT_EVT",
 	}, Subscribe: []string{"<prefix>.live.<session>.>"}},
-	{Name: Verifier, About: "proves the log of `<session>`, with `viewer`", Trusted: true, Publish: []string{
+	{Name: Verifier, About: "proves the log of `<session>`, with `viewer`", Harm: harmDelete, Publish: []string{
 		"$JS.API.STREAM.INFO.KV_agent_snapshots",
 		"$JS.API.DIRECT.GET.KV_agent_snapshots.$KV.agent_snapshots.<session>.*"}},
 	// No permission to list the bucket: with the names of others' inputs, the user could refer to them.
 	{Name: Inputs, About: "sends inputs over 400 KiB, with `sender`", Publish: []string{"$O.agent_inputs.{C,M}.*"}},
-	{Name: Objects, About: "reads events over 256 KiB, of all sessions", Trusted: true, Publish: []string{
+	{Name: Objects, About: "reads events over 256 KiB, of all sessions", Harm: harmDelete, Publish: []string{
 		"$JS.API.STREAM.INFO.OBJ_agent_blobs", "$JS.API.DIRECT.GET.OBJ_agent_blobs.$O.agent_blobs.M.>",
 		"$JS.API.CONSUMER.CREATE.OBJ_agent_blobs.*.$O.agent_blobs.C.>",
 		"$JS.API.CONSUMER.{MSG.NEXT,DELETE}.OBJ_agent_blobs.*"}},
-	{Name: LiveViewer, About: "follows `<session>` live", Trusted: true,
+	{Name: LiveViewer, About: "follows `<session>` live", Harm: harmDelete,
 		Publish:   []string{"$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.<session>"},
 		Subscribe: []string{"<prefix>.live.<session>.>"}},
 	{Name: Querier, About: "queries `<session>`", Publish: []string{
 		"<prefix>.query.<session>.{state,messages,events,stats,tools,approvals,outcome,tree}"}},
 	{Name: Lister, About: "lists sessions and models", Publish: []string{"<prefix>.query.{sessions,approvals,models}"}},
-	{Name: Auditor, About: "reads all logs", Trusted: true, Publish: []string{
+	{Name: Auditor, About: "reads all logs", Harm: harmDelete, Publish: []string{
 		"$JS.API.STREAM.INFO.{AGENT_EVT,KV_agent_snapshots}", "$JS.API.DIRECT.GET.AGENT_EVT",
 		"$JS.API.DIRECT.GET.AGENT_EVT.<prefix>.evt.*", "$JS.API.DIRECT.GET.KV_agent_snapshots.$KV.agent_snapshots.>",
 		"$JS.API.CONSUMER.CREATE.AGENT_EVT.*.<prefix>.evt.*", "$JS.API.CONSUMER.{MSG.NEXT,DELETE}.AGENT_EVT.*"}},
-	{Name: Observer, About: "lists runners, tools and profiles", Publish: []string{
+	{Name: Observer, About: "lists runners, tools and profiles", Harm: harmRepeat, Publish: []string{
 		"$SRV.INFO.loopbus-runner", "$JS.API.STREAM.INFO.AGENT_TOOL",
 		"$JS.API.CONSUMER.LIST.AGENT_TOOL", "$JS.API.CONSUMER.CREATE.KV_agent_tools.*.$KV.agent_tools.>",
 		"$JS.API.CONSUMER.CREATE.KV_agent_profiles.*.$KV.agent_profiles.>",
@@ -105,13 +113,13 @@ var roles = []Role{
 		Publish: []string{"$KV.agent_profiles.>", "$JS.API.STREAM.INFO.KV_agent_profiles"}},
 	{Name: Hook, About: "decides at the hook `<hook>`", Responses: true, NoInbox: true,
 		Subscribe: []string{"<prefix>.hook.<hook>"}},
-	{Name: Worker, About: "executes the calls of the queue `<queue>`", Trusted: true, Publish: []string{
+	{Name: Worker, About: "executes the calls of the queue `<queue>`", Harm: harmDelete, Publish: []string{
 		"$JS.API.CONSUMER.{INFO,MSG.NEXT}.AGENT_TOOL.<queue>", "$JS.ACK.AGENT_TOOL.<queue>.>",
 		"$JS.ACK.*.*.AGENT_TOOL.<queue>.>", "<prefix>.cmd.*.tool_result", "<prefix>.live.*.update",
 		"<prefix>.dead.AGENT_TOOL.*", "$KV.agent_tools.<queue>.<worker>", "<prefix>.reply.>",
 	}, Subscribe: []string{"<prefix>.cancel.*.*"}},
 	// The names of a rerun's queues are not known in advance, so these are the permissions for all queues.
-	{Name: Rerunner, About: "re-runs sessions, with `auditor`", Trusted: true, Publish: []string{
+	{Name: Rerunner, About: "re-runs sessions, with `auditor`", Harm: harmDelete, Publish: []string{
 		"<prefix>.cmd.*.{branch,set_model,set_thinking_level,set_system_prompt,prompt,continue,abort,tool_result}",
 		"<prefix>.query.models", "$KV.agent_tools.>", "$JS.API.CONSUMER.CREATE.AGENT_TOOL.>",
 		"$JS.API.CONSUMER.{INFO,MSG.NEXT,DELETE}.AGENT_TOOL.*", "$JS.ACK.AGENT_TOOL.>",
@@ -122,7 +130,7 @@ var roles = []Role{
 		"$KV.agent_resources.<resources>"}},
 	// A purge names its subject in the payload, which permissions do not cover: a user who may delete one session may
 	// delete all.
-	{Name: Deleter, About: "deletes, archives and restores all sessions", Trusted: true, Publish: []string{
+	{Name: Deleter, About: "deletes, archives and restores all sessions", Harm: harmDelete, Publish: []string{
 		"$JS.API.STREAM.{PURGE,INFO}.{AGENT_TIMER,AGENT_CMD,AGENT_TOOL,AGENT_UPD,AGENT_DEAD,AGENT_EVT}",
 		"$JS.API.STREAM.{PURGE,INFO}.{KV_agent_snapshots,OBJ_agent_blobs}",
 		"$JS.API.STREAM.INFO.{KV_agent_sessions,KV_agent_deletions}",
@@ -143,11 +151,11 @@ var roles = []Role{
 	runner,
 	{Name: RunnerReplies, About: "a runner that answers `Loopbus-Reply: outcome`", Answers: ">", NoInbox: true},
 	{Name: KeylessRunner, About: "a runner without keys", Publish: runner.Publish, Subscribe: runner.Subscribe,
-		Responses: true, Trusted: true, Deny: []string{"<prefix>.key.>"}, DenySubscribe: []string{"<prefix>.model.>"}},
+		Responses: true, Harm: harmDelete, Deny: []string{"<prefix>.key.>"}, DenySubscribe: []string{"<prefix>.model.>"}},
 }
 
 var runner = Role{
-	Name: Runner, About: "a runner; a `toolworker` without `--leave-streams`", Responses: true, Trusted: true,
+	Name: Runner, About: "a runner; a `toolworker` without `--leave-streams`", Responses: true, Harm: harmDelete,
 	Publish: []string{
 		"<prefix>.>", "$JS.API.>", "$JS.ACK.>",
 		"$KV.{agent_tools,agent_resources,agent_runners,agent_snapshots,agent_sessions,agent_deletions,agent_profiles}.>",

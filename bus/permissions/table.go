@@ -40,8 +40,8 @@ func (r Role) account() string {
 	if r.OwnAccount() {
 		own = "yes"
 	}
-	if r.Trusted {
-		own += "; in one account **it can delete every stream**"
+	if r.Harm != "" {
+		own += "; in one account **it can " + r.Harm + "**"
 	}
 	return own
 }

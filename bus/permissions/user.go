@@ -66,14 +66,22 @@ func (u User) Grant(subjects schemas.Subjects) (g Grant, err error) {
 	return g, nil
 }
 
-// Trusted returns the user's roles that can delete every stream in the account of the streams; see [Role].
-func (u User) Trusted() (names []Name) {
-	for _, name := range u.Roles {
-		if r, ok := find(name); ok && r.Trusted {
-			names = append(names, name)
+// Harm returns what the user can do in the account of the streams although no permission allows it, with the roles that
+// make it possible, and "" if nothing; see [Role].
+func (u User) Harm() string {
+	var parts []string
+	for _, harm := range []string{harmDelete, harmRepeat} {
+		var names []string
+		for _, name := range u.Roles {
+			if r, ok := find(name); ok && r.Harm == harm {
+				names = append(names, string(name))
+			}
+		}
+		if len(names) > 0 {
+			parts = append(parts, harm+", as "+strings.Join(names, ", "))
 		}
 	}
-	return names
+	return strings.Join(parts, "; ")
 }
 
 // inboxOf returns a subject of a user's inbox; part is ">" for all of it.

@@ -32,7 +32,7 @@ type permissionsCommand struct {
 	HookName string     `placeholder:"HOOK.SERVICE" help:"Allow the role hook to serve this hook."`
 	Answers  []string   `placeholder:"USER,…" help:"Allow model_server and runner_replies to answer these users."`
 	Form     string     `default:"accounts" brief:"" help:"Print accounts or users of a server, claims of a JWT, or nsc."`
-	Trusted  bool       `brief:"" help:"Accept that roles in users, claims and nsc allow deleting streams."`
+	Trusted  bool       `brief:"" help:"Accept what roles in users, claims and nsc make possible."`
 	Prefix   string     `group:"server" default:"agent" help:"Begin every subject with this token."`
 
 	subjects schemas.Subjects
@@ -76,8 +76,8 @@ func (c *permissionsCommand) Check(*cli.Call) (errs []error) {
 	return errs
 }
 
-// checkTrust returns an error if the form cannot express the roles safely: without --trusted, no user gets a way to
-// delete streams.
+// checkTrust returns an error if the form cannot express the roles safely: without --trusted, no user gets a way to do
+// harm.
 func (c *permissionsCommand) checkTrust() error {
 	u := c.user()
 	if c.Form == formAccounts {
@@ -86,10 +86,10 @@ func (c *permissionsCommand) checkTrust() error {
 		}
 		return nil
 	}
-	if names := u.Trusted(); len(names) > 0 && !c.Trusted {
-		return fmt.Errorf("--form %s: in the account of the streams, a user with %v can delete every stream, because "+
-			"permissions do not cover replies (docs/security.md#replies); put the user into an account of its own "+
-			"(--form accounts, if the roles allow it), or accept this with --trusted", c.Form, names)
+	if harm := u.Harm(); harm != "" && !c.Trusted {
+		return fmt.Errorf("--form %s: in the account of the streams, the user can %s, because permissions do not cover "+
+			"replies (docs/security.md#replies); put the user into an account of its own (--form accounts, if the roles "+
+			"allow it), or accept this with --trusted", c.Form, harm)
 	}
 	return nil
 }

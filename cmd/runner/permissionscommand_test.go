@@ -59,8 +59,8 @@ func TestPermissionsCommandLine(t *testing.T) {
 		"worker --user ann":                       "tool",
 		"viewer --user ann --session s1":          "account of the streams: use --form users",
 
-		"viewer --user ann --session s1 --form users":        "a user with [viewer] can delete every stream",
-		"sender live_viewer --user a --session s --form nsc": "a user with [live_viewer] can delete every stream",
+		"viewer --user ann --session s1 --form users":        "the user can delete every stream, as viewer, because",
+		"sender live_viewer --user a --session s --form nsc": "the user can delete every stream, as live_viewer, because",
 		"live_viewer --user ann --session s1 --form claims":  "--trusted",
 	} {
 		_, err := permissionsOf(t, strings.Fields(args)...)
