@@ -3,6 +3,8 @@ package sweep
 import (
 	"context"
 	"time"
+
+	"github.com/loopbus/loopbus/bus/natsio"
 )
 
 // Round sweeps once.
@@ -13,6 +15,17 @@ func (s *Sweeper) Round(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// Meanwhile calls f whenever a message has been read, before it is judged.
+func (s *Sweeper) Meanwhile(f func(natsio.Stored)) {
+	for _, w := range s.streams {
+		meant := w.meant
+		w.meant = func(m natsio.Stored) bool {
+			f(m)
+			return meant(m)
+		}
+	}
 }
 
 // Age makes all messages that are left to their readers older by d.

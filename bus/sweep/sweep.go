@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -52,10 +54,9 @@ type swept struct {
 	// bucket is true if the stream denies the deletion of single messages, so that it is tidied as a whole.
 	bucket bool
 
-	next    uint64   // sequence of the first message that has not been checked
-	garbage int64    // bytes of stray messages in a bucket
-	left    []left   // mistakes, oldest first
-	out     []uint64 // stray messages to remove
+	next    uint64 // sequence of the first message that has not been checked
+	garbage int64  // bytes of stray messages in a bucket
+	left    []left // mistakes, oldest first
 }
 
 // left is a stray message that is left to the readers of its stream.
@@ -80,6 +81,12 @@ func (w *swept) leaves(m natsio.Stored, now time.Time) bool {
 	}
 	w.left = append(w.left, left{m.Sequence, now})
 	return true
+}
+
+// again has the next round check the messages from seq on again.
+func (w *swept) again(seq uint64) {
+	w.next = min(w.next, seq)
+	w.left = slices.DeleteFunc(w.left, func(l left) bool { return l.seq >= w.next })
 }
 
 // New returns a Sweeper on c, which the caller keeps open while it uses the Sweeper. It does nothing before
@@ -120,43 +127,58 @@ func (s *Sweeper) sweep(ctx context.Context, w *swept) error {
 	}
 	state := stream.CachedInfo().State
 	if w.next > state.LastSeq+1 { // the stream was deleted and created again
-		w.next, w.garbage, w.out, w.left = 0, 0, nil, nil
+		w.next, w.garbage, w.left = 0, 0, nil
 	}
-	removed := 0
-	w.out = append(w.out, w.due(time.Now())...)
-	for w.next = max(w.next, state.FirstSeq); ; {
-		removed += len(w.out)
-		if err := s.remove(ctx, w); err != nil {
-			return err
-		}
-		if w.next > state.LastSeq {
-			break
-		}
-		seen := false
-		to := min(state.LastSeq, w.next+perRequest)
-		w.next, err = natsio.Scan(ctx, js, w.name, w.next, to, func(m natsio.Stored) error {
-			seen = true
-			switch {
-			case w.meant(m), w.leaves(m, time.Now()):
-			case w.bucket:
-				w.garbage += storedSize(m)
-			default:
-				w.out = append(w.out, m.Sequence)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if !seen { // the last messages were deleted in the meantime
-			break
-		}
+	w.next = max(w.next, state.FirstSeq)
+	if err := s.check(ctx, w, state.LastSeq); err != nil {
+		return err
 	}
 	if w.bucket {
 		return s.tidy(ctx, w)
 	}
-	if removed > 0 {
-		s.o.Logger.Warn("stray messages removed", "stream", w.name, "messages", removed)
-	}
 	return nil
+}
+
+// check checks the messages up to the sequence last, and removes those that are stray. One that it cannot remove does
+// not keep it from the others; the next round begins with that one.
+func (s *Sweeper) check(ctx context.Context, w *swept, last uint64) (err error) {
+	removed, failed := 0, uint64(math.MaxUint64)
+	defer func() {
+		w.again(failed)
+		if removed > 0 {
+			s.o.Logger.Warn("stray messages removed", "stream", w.name, "messages", removed)
+		}
+	}()
+	stray := w.due(time.Now())
+	for {
+		n, first, failure := s.remove(ctx, w.name, stray)
+		removed, failed, err = removed+n, min(failed, first), cmp.Or(err, failure)
+		if w.next > last || ctx.Err() != nil {
+			return err
+		}
+		seen := false
+		stray = stray[:0]
+		var unread error
+		w.next, unread = natsio.Scan(ctx, s.conn.JetStream(), w.name, w.next, min(last, w.next+perRequest),
+			func(m natsio.Stored) error {
+				seen = true
+				switch {
+				case w.meant(m), w.leaves(m, time.Now()):
+				case w.bucket:
+					w.garbage += storedSize(m)
+				default:
+					stray = append(stray, m.Sequence)
+				}
+				return nil
+			})
+		switch {
+		case unread != nil && len(stray) > 0:
+			failed = min(failed, stray[0])
+			fallthrough
+		case unread != nil:
+			return cmp.Or(err, unread)
+		case !seen: // the last messages were deleted in the meantime
+			return err
+		}
+	}
 }
