@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"sync"
@@ -12,12 +13,31 @@ import (
 const maxConnections = 1024
 
 // connections limits the connections of an HTTP server. For a connection beyond the limit it closes the one that has
-// been idle longest, or the new one if none is idle.
+// waited longest for a request. A connection whose request has not arrived whole, or that has sent nothing yet, waits
+// like an idle one, so silent clients do not keep others out. If none waits, it closes the new connection.
 type connections struct {
 	most int
 
 	mu   sync.Mutex
-	open map[net.Conn]time.Time // since when it is idle; zero while it is not
+	open map[net.Conn]time.Time // since when it waits for a request; zero while one is handled
+}
+
+// limit limits the connections of a server. It is called before the server serves.
+func limit(server *http.Server, most int) *connections {
+	c := &connections{most: most, open: map[net.Conn]time.Time{}}
+	type key struct{}
+	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return context.WithValue(ctx, key{}, conn)
+	}
+	server.ConnState = c.track
+	handler := server.Handler
+	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if conn, ok := r.Context().Value(key{}).(net.Conn); ok {
+			c.handles(conn)
+		}
+		handler.ServeHTTP(w, r)
+	})
+	return c
 }
 
 // track is the server's ConnState.
@@ -27,15 +47,24 @@ func (c *connections) track(conn net.Conn, state http.ConnState) {
 	}
 }
 
+// handles records that a connection's request is handled.
+func (c *connections) handles(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.open[conn]; ok {
+		c.open[conn] = time.Time{}
+	}
+}
+
 // record returns the connection to close, or nil.
 func (c *connections) record(conn net.Conn, state http.ConnState) (surplus net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch state {
-	case http.StateNew, http.StateActive:
-		c.open[conn] = time.Time{}
-	case http.StateIdle:
+	case http.StateNew, http.StateIdle:
 		c.open[conn] = time.Now()
+	case http.StateActive: // a part of a request has arrived
+		return nil
 	default: // closed, or no HTTP any more
 		delete(c.open, conn)
 	}
@@ -45,7 +74,7 @@ func (c *connections) record(conn net.Conn, state http.ConnState) (surplus net.C
 	surplus = conn
 	var oldest time.Time
 	for other, since := range c.open {
-		if !since.IsZero() && (oldest.IsZero() || since.Before(oldest)) {
+		if other != conn && !since.IsZero() && (oldest.IsZero() || since.Before(oldest)) {
 			surplus, oldest = other, since
 		}
 	}

@@ -12,49 +12,98 @@ import (
 	"time"
 )
 
-// Connections that are kept open and idle do not keep a newcomer out, and their number is bounded.
-func TestIdleConnectionsAreClosedForNewOnes(t *testing.T) {
-	t.Parallel()
-	const most, opened = 5, 20
-	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.Config = Server(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }),
-		slog.New(slog.DiscardHandler))
-	limited := &connections{most: most, open: map[net.Conn]time.Time{}}
-	server.Config.ConnState = limited.track
+// limited returns a server with a limit of connections, and a function that opens one and sends text.
+func limited(t *testing.T, most int, handler http.HandlerFunc) (c *connections, open func(text string) *bufio.Reader) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = Server(handler, slog.New(slog.DiscardHandler))
+	server.Config.Handler = handler
+	c = limit(server.Config, most)
 	server.Start()
 	t.Cleanup(server.Close)
-
-	closed := make(chan error, opened)
-	for n := range opened {
+	return c, func(text string) *bufio.Reader {
+		t.Helper()
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // so that a connection that stays open fails below
-		fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		in := bufio.NewReader(conn)
-		answer, err := http.ReadResponse(in, nil)
-		if err != nil || answer.StatusCode != http.StatusOK {
-			t.Fatalf("connection %d: %v, %v", n, answer, err)
-		}
-		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
-			t.Fatal(err)
-		}
-		_ = answer.Body.Close()
-		go func() {
-			_, err := in.ReadByte()
-			closed <- err
-		}()
+		_, _ = io.WriteString(conn, text)
+		return bufio.NewReader(conn)
 	}
-	for range opened - most {
-		if err := <-closed; err == nil {
-			t.Error("a byte came unasked")
-		}
+}
+
+const request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+// answered fails the test if no answer comes.
+func answered(t *testing.T, in *bufio.Reader) {
+	t.Helper()
+	answer, err := http.ReadResponse(in, nil)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%v, %v", answer, err)
 	}
-	limited.mu.Lock()
-	defer limited.mu.Unlock()
-	if n := len(limited.open); n > most {
-		t.Errorf("%d connections are open, want at most %d", n, most)
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+}
+
+// Connections that wait for a request do not keep a newcomer out, whatever they have sent before; and their number is
+// bounded.
+func TestWaitingConnectionsAreClosedForNewOnes(t *testing.T) {
+	t.Parallel()
+	for name, sent := range map[string]string{"idle": request, "silent": "", "half a request": "GET / HTTP/1.1\r\nHost: "} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const most, opened = 5, 20
+			c, open := limited(t, most, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+			closed := make(chan error, opened)
+			for range opened {
+				in := open(sent)
+				if sent == request {
+					answered(t, in)
+				}
+				go func() {
+					_, err := in.ReadByte()
+					closed <- err
+				}()
+			}
+			answered(t, open(request))
+			for range opened + 1 - most {
+				if err := <-closed; err == nil {
+					t.Error("a byte came unasked")
+				}
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if n := len(c.open); n > most {
+				t.Errorf("%d connections are open, want at most %d", n, most)
+			}
+		})
+	}
+}
+
+// A connection whose request is handled is not closed for a newcomer, who is refused.
+func TestBusyConnectionsStay(t *testing.T) {
+	t.Parallel()
+	const most = 3
+	begun, end := make(chan bool), make(chan bool)
+	_, open := limited(t, most, func(w http.ResponseWriter, _ *http.Request) {
+		begun <- true
+		<-end
+		fmt.Fprint(w, "ok")
+	})
+	var busy []*bufio.Reader
+	for range most {
+		busy = append(busy, open(request))
+		<-begun
+	}
+	if _, err := open(request).ReadByte(); err == nil {
+		t.Error("a connection beyond the limit got an answer")
+	}
+	close(end)
+	for _, in := range busy {
+		answered(t, in)
 	}
 }
