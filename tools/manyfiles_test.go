@@ -2,6 +2,7 @@ package tools_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,15 +16,18 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/tooltest"
 )
 
-// A hundred thousand files: what is looked for is found, and what is ignored is not entered.
-func TestHundredThousandFiles(t *testing.T) {
+// manyDirs is how many directories of a hundred files are searched: -tools.dirs 1000 searches a hundred thousand files.
+var manyDirs = flag.Int("tools.dirs", 100, "directories of a hundred files that TestManyFiles searches")
+
+// In many files, what is looked for is found, and what is ignored is not entered.
+func TestManyFiles(t *testing.T) {
 	t.Parallel()
 	const perDir = 100
 	rig := tooltest.New(t)
 	var making sync.WaitGroup
 	for w := range 4 {
 		making.Go(func() {
-			for d := w; d < dirs; d += 4 {
+			for d := w; d < *manyDirs; d += 4 {
 				dir := rig.Path(fmt.Sprintf("d%03d", d))
 				if err := fill(dir, perDir); err != nil {
 					t.Error(err)
