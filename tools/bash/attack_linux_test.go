@@ -37,7 +37,8 @@ func actAsAttacker() {
 	if hidden == "" {
 		return
 	}
-	for _, group := range [][]attack{powerAttacks(), memoryAttacks(), mountAttacks(), fileAttacks(), otherAttacks()} {
+	for _, group := range [][]attack{powerAttacks(), memoryAttacks(), mountAttacks(), scheduleAttacks(), fileAttacks(),
+		otherAttacks()} {
 		for _, a := range group {
 			outcome := "refused"
 			err := a.try(hidden)

@@ -22,6 +22,14 @@ func TestSystemCallNumbers(t *testing.T) {
 		a.socket != unix.SYS_SOCKET {
 		t.Errorf("%+v, want %v, %d, %d, %d", a, want, unix.SYS_UNSHARE, unix.SYS_CLONE, unix.SYS_SOCKET)
 	}
+	if want := []uint32{unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETAFFINITY,
+		unix.SYS_SCHED_SETATTR}; !slices.Equal(a.schedules, want) {
+		t.Errorf("%v, want %v", a.schedules, want)
+	}
+	if want := []kindCall{{unix.SYS_SETPRIORITY, unix.PRIO_PROCESS}, {unix.SYS_IOPRIO_SET, 1}}; !slices.Equal(a.priorities,
+		want) {
+		t.Errorf("%v, want %v", a.priorities, want)
+	}
 	calls := map[modeCall]bool{}
 	for _, c := range append(a.modes, a.opens...) {
 		calls[c] = true

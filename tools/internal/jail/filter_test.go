@@ -54,6 +54,15 @@ func TestFilter(t *testing.T) {
 					t.Errorf("%s, %#x, %s: %#x, want %#x", goarch, a.audit, name, got, c.want)
 				}
 			}
+			for _, call := range a.schedules {
+				testOthers(t, list, a, call, nil)
+			}
+			for _, c := range a.priorities {
+				testOthers(t, list, a, c.call, []uint32{c.kind})
+				if got := called(t, list, a.audit, c.call, c.kind+1, 0); got != retErrno|notPermitted {
+					t.Errorf("%s, %#x, call %d for a group: %#x", goarch, a.audit, c.call, got)
+				}
+			}
 			for _, c := range a.modes {
 				testMode(t, list, a, c, 0)
 			}
@@ -75,6 +84,16 @@ func TestFilter(t *testing.T) {
 	}
 	if got := called(t, arches["amd64"], 0x80000016, 4, 0); got != retErrno|noSuchCall {
 		t.Errorf("an arch that is not there: %#x", got)
+	}
+}
+
+// testOthers checks a call that may concern the calling thread only; process is the argument behind the given ones.
+func testOthers(t *testing.T, list []arch, a arch, call uint32, given []uint32) {
+	t.Helper()
+	for process, want := range map[uint32]uint32{0: retAllow, 1: retErrno | notPermitted, 77: retErrno | notPermitted} {
+		if got := called(t, list, a.audit, call, append(given[:len(given):len(given)], process)...); got != want {
+			t.Errorf("%#x, call %d for process %d: %#x, want %#x", a.audit, call, process, got, want)
+		}
 	}
 }
 
