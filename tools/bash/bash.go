@@ -129,14 +129,18 @@ type shell struct {
 	path  string
 	env   []string
 	attic *attic
+
+	targets *targets
 }
 
 func newShell(o Options) shell {
 	o = o.withDefaults()
-	return shell{
+	s := shell{
 		opts: o, path: find(), env: AllowedEnv(o.Environ, o.Env),
-		attic: newAttic(o),
+		attic: newAttic(o), targets: &targets{marks: map[string]string{}},
 	}
+	_, _ = s.hidden() // notes what links lead to now; commands are told if it is too much
+	return s
 }
 
 func (s shell) execute(ctx context.Context, call tools.Call, args arguments) (schemas.ToolResult, error) {

@@ -7,12 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools/internal/jail"
 )
 
@@ -111,33 +108,4 @@ func (s shell) command(command, dir string, hide []string) (cmd *exec.Cmd, relea
 		cmd.Env = jail.Environ(s.env)
 	}
 	return cmd, release, err
-}
-
-// maxHidden is the largest number of paths that a sandbox hides. Each is a mount, and bubblewrap reads the list of all
-// mounts for each: this many take some tenths of a second. A command can make any number of directories that look like
-// stores, and a store that was not hidden could be read, so the next commands in the workspace are refused.
-const maxHidden = 256
-
-// hidden returns the paths that a sandbox hides: those that exist, with links resolved. If there are too many, it
-// returns an error, and some of them.
-func (s shell) hidden() (paths []string, err error) {
-	if s.opts.Sandbox == SandboxNone {
-		return nil, nil
-	}
-	for _, path := range slices.Concat(s.opts.SandboxHide, s.opts.Workspace.Hidden()) {
-		abs, err := filepath.Abs(path)
-		if err == nil {
-			abs, err = filepath.EvalSymlinks(abs)
-		}
-		if err == nil { // otherwise the path does not exist
-			paths = append(paths, abs)
-		}
-	}
-	slices.Sort(paths)
-	if paths = slices.Compact(paths); len(paths) <= maxHidden {
-		return paths, nil
-	}
-	return paths[:maxHidden], fmt.Errorf("a sandbox hides at most %d paths, and there are %d. Each directory in %s that "+
-		"has the file %s is hidden, as the store of a runner: outside of the sandbox, remove this file from the "+
-		"directories that are none", maxHidden, len(paths), s.opts.Workspace.Root(), schemas.StoreMark)
 }

@@ -45,6 +45,28 @@ func TestSandboxHidesManyStores(t *testing.T) {
 	})
 }
 
+// What a link in the workspace leads to stays hidden after a command has removed the link, until it is no store any more.
+func TestSandboxHidesWhatARemovedLinkLedTo(t *testing.T) {
+	inEach(t, bash.Options{SandboxHide: []string{"key"}}, func(t *testing.T, tool tools.Tool, rig *tooltest.Rig) {
+		rig.Put("deep/store/"+schemas.StoreMark, "")
+		rig.Put("deep/store/log", treasure)
+		rig.Put("deep/key", treasure)
+		rig.Link("key", "deep/key")
+		rig.Link("link", "deep/store")
+		for range 2 { // the second command finds no links
+			if got, _ := run(t, tool, "cat deep/key deep/store/log; rm -f key link"); strings.Contains(got, treasure) {
+				t.Errorf("it is read: %s", got)
+			}
+		}
+		if err := os.Remove(rig.Path("deep/store/" + schemas.StoreMark)); err != nil {
+			t.Fatal(err)
+		}
+		if got, isError := run(t, tool, "cat deep/store/log"); isError || got != treasure {
+			t.Errorf("a directory that is no store any more: %q", got)
+		}
+	})
+}
+
 // A store within a store, and one with many names, is hidden once: commands run.
 func TestSandboxHidesNestedStores(t *testing.T) {
 	inEach(t, bash.Options{}, func(t *testing.T, tool tools.Tool, rig *tooltest.Rig) {

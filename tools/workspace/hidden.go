@@ -27,12 +27,11 @@ func (s secret) is(info fs.FileInfo) bool {
 // Hidden returns the paths that a sandbox must hide now, because its commands open files themselves: the private
 // files, and the stores directly in the root or reached from there by links. It does not search for stores deeper
 // down, because a workspace may have very many directories.
-func (w *Workspace) Hidden() []string {
-	var paths []string
+func (w *Workspace) Hidden() (private, stores []string) {
 	for _, s := range w.private {
-		paths = append(paths, s.path)
+		private = append(private, s.path)
 	}
-	return append(paths, w.stores()...)
+	return private, w.stores()
 }
 
 // stores returns the stores directly in the root, in order. It reads the names piece by piece: there may be very many.
