@@ -76,7 +76,7 @@ func (r *Run) attempts() int {
 func (s *State) retryStart(r *Run, e time.Time, d *schemas.AutoRetryStart) {
 	s.forget(r, d.MessageID)
 	r.Retrying = &Retrying{
-		Attempt: d.Attempt, NotBefore: e.Add(schemas.Milliseconds(d.DelayMs)), Waiting: true,
+		Attempt: d.Attempt, NotBefore: schemas.After(e, d.DelayMs), Waiting: true,
 	}
 }
 

@@ -124,7 +124,7 @@ func (s *State) summaryEnd(e schemas.Event, d *schemas.SummaryEnd) {
 		w.Good, w.Attempt, w.NextAt = append(w.Good[:len(w.Good):len(w.Good)], d.Message), 0, time.Time{}
 	case d.Retry:
 		w.Attempt++
-		w.NextAt = e.Time.Add(schemas.Milliseconds(d.RetryDelayMs))
+		w.NextAt = schemas.After(e.Time, d.RetryDelayMs)
 	default:
 		w.Failed = d.Error
 	}

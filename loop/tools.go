@@ -141,7 +141,7 @@ func (a *Approval) Until() time.Time {
 	if a.TimeoutMs == 0 {
 		return time.Time{}
 	}
-	return a.RequestedAt.Add(schemas.Milliseconds(a.TimeoutMs))
+	return schemas.After(a.RequestedAt, a.TimeoutMs)
 }
 
 // OtherThan reports whether the answer is to another request, which has another digest.

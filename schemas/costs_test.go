@@ -25,3 +25,15 @@ func TestUsagesAddUp(t *testing.T) {
 		}
 	}
 }
+
+// The replies of a forged log may have any usage; the sum can still be written as JSON.
+func TestUsagesOfForgedLogsAddUp(t *testing.T) {
+	t.Parallel()
+	for _, cost := range []float64{math.MaxFloat64, -math.MaxFloat64} {
+		u := Usage{Cost: Cost{Input: cost, Output: cost, CacheRead: cost, CacheWrite: cost, Total: cost}}
+		sum := u.Add(u).Add(u)
+		if _, err := Marshal(sum); err != nil || sum != u {
+			t.Errorf("three times a cost of %v is %+v: %v", cost, sum.Cost, err)
+		}
+	}
+}

@@ -27,3 +27,15 @@ func TestHookTimeoutBeyondADuration(t *testing.T) {
 		t.Errorf("Timeout() = %s, want the longest duration", got)
 	}
 }
+
+func TestAfterIsATimeOfJSON(t *testing.T) {
+	late := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	for _, n := range []int64{0, 100_000, math.MaxInt64} {
+		if _, err := schemas.After(late, n).MarshalJSON(); err != nil {
+			t.Errorf("%d ms after %v: %v", n, late, err)
+		}
+	}
+	if at, want := schemas.After(time.Unix(1, 0), 1500), time.Unix(2, 500_000_000); !at.Equal(want) {
+		t.Errorf("%v, want %v", at, want)
+	}
+}

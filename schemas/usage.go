@@ -1,5 +1,7 @@
 package schemas
 
+import "math"
+
 // Usage counts the tokens of one reply, and what they cost.
 type Usage struct {
 	Input       int64 `json:"input"`
@@ -37,17 +39,22 @@ func (u Usage) Clamped() Usage {
 	return u
 }
 
-// Add returns the sum of both. Counts do not go beyond what JSON readers keep exactly.
+// Add returns the sum of both. Counts do not go beyond what JSON readers keep exactly, nor costs beyond what JSON has.
 func (u Usage) Add(v Usage) Usage {
 	u.Input = min(u.Input+v.Input, maxInteger)
 	u.Output = min(u.Output+v.Output, maxInteger)
 	u.CacheRead = min(u.CacheRead+v.CacheRead, maxInteger)
 	u.CacheWrite = min(u.CacheWrite+v.CacheWrite, maxInteger)
 	u.TotalTokens = min(u.TotalTokens+v.TotalTokens, maxInteger)
-	u.Cost.Input += v.Cost.Input
-	u.Cost.Output += v.Cost.Output
-	u.Cost.CacheRead += v.Cost.CacheRead
-	u.Cost.CacheWrite += v.Cost.CacheWrite
-	u.Cost.Total += v.Cost.Total
+	u.Cost.Input = finite(u.Cost.Input + v.Cost.Input)
+	u.Cost.Output = finite(u.Cost.Output + v.Cost.Output)
+	u.Cost.CacheRead = finite(u.Cost.CacheRead + v.Cost.CacheRead)
+	u.Cost.CacheWrite = finite(u.Cost.CacheWrite + v.Cost.CacheWrite)
+	u.Cost.Total = finite(u.Cost.Total + v.Cost.Total)
 	return u
+}
+
+// finite returns the finite number that is next to a sum of two.
+func finite(sum float64) float64 {
+	return min(max(sum, -math.MaxFloat64), math.MaxFloat64)
 }

@@ -22,7 +22,7 @@ func (d *Driver) armDeadline() {
 		if d.o.Timers == nil || s.Run == nil || s.Config.Limits.RunTimeoutMs <= 0 {
 			return
 		}
-		at := s.Run.StartedAt.Add(schemas.Milliseconds(s.Config.Limits.RunTimeoutMs))
+		at := schemas.After(s.Run.StartedAt, s.Config.Limits.RunTimeoutMs)
 		timer := schemas.Timer{Name: schemas.TimerRunDeadline, RunID: s.Run.ID}
 		d.inBackground(&d.deadline, "run deadline", func(ctx context.Context) {
 			if err := d.o.Timers.Schedule(ctx, d.session, at, timer); err != nil {

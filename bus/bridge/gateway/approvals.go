@@ -103,7 +103,7 @@ func (p *peer) waiting(ctx context.Context, session string) (all []map[string]an
 }
 
 func approval(a client.Approval) map[string]any {
-	expires := a.Time.Add(schemas.Milliseconds(a.Request.TimeoutMs))
+	expires := schemas.After(a.Time, a.Request.TimeoutMs)
 	if a.Request.TimeoutMs == 0 {
 		expires = a.Time.AddDate(0, 0, pendingDays)
 	}

@@ -144,14 +144,15 @@ func (ix *Index) behind(heads map[string]uint64) []string {
 }
 
 // repairAll repairs the sessions that are behind their heads, in random order, so that several runners doing this at
-// once share the work. It checks each session again before repairing it.
+// once share the work. It checks each session again before repairing it. One that fails does not keep it from the
+// others; it returns the first error.
 func (ix *Index) repairAll(ctx context.Context, heads map[string]uint64) error {
 	behind := ix.behind(heads)
 	rand.Shuffle(len(behind), func(i, j int) { behind[i], behind[j] = behind[j], behind[i] })
 	if len(behind) > 0 {
 		ix.o.Logger.Info("reading logs for the index of sessions", "sessions", len(behind))
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	var g errgroup.Group
 	g.SetLimit(repairs)
 	for _, session := range behind {
 		g.Go(func() error {

@@ -237,7 +237,7 @@ func pending(session string, seq uint64, at time.Time, d *schemas.ApprovalReques
 		p.Args = slices.Clone(d.Args)
 	}
 	if d.TimeoutMs > 0 {
-		p.Expires = new(at.Add(schemas.Milliseconds(d.TimeoutMs)))
+		p.Expires = new(schemas.After(at, d.TimeoutMs))
 	}
 	return p
 }

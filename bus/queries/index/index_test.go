@@ -294,6 +294,41 @@ func TestDamagedLogsAreListed(t *testing.T) {
 	}
 }
 
+// unreadable are Logs that do not read a session's log, for a reason that is none of the log's.
+type unreadable struct {
+	index.Logs
+	session string
+}
+
+func (u unreadable) Head(ctx context.Context, session string) (seq, stream uint64, err error) {
+	if session == u.session {
+		return 0, 0, errors.New("it is not read")
+	}
+	return u.Logs.Head(ctx, session)
+}
+
+// A log that is not read keeps no other session from the list, which says that it is partial.
+func TestOneLogKeepsNoOtherFromTheList(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var sessions []string
+	for n := range 20 {
+		sessions = append(sessions, fmt.Sprintf("s%d", n))
+		r.session(nil, sessions[n]).say(turn(1, "good")...)
+	}
+	o := never(r.quick())
+	o.Logs = unreadable{r.store, "s7"}
+	ix := r.open(o)
+	for _, session := range sessions {
+		if session != "s7" {
+			reaches(t, ix, session, 8)
+		}
+	}
+	if !ix.View().Partial {
+		t.Error("the list is not partial")
+	}
+}
+
 // Fresh and Outcome return the state of the log, for a session of this process and for that of another.
 func TestFreshAndOutcome(t *testing.T) {
 	t.Parallel()
