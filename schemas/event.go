@@ -3,6 +3,7 @@ package schemas
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -150,11 +151,21 @@ func DecodeEventData(t EventType, data []byte) (EventData, error) {
 	if err := json.Unmarshal(data, v); err != nil {
 		return nil, fmt.Errorf("%s: %w", t, err)
 	}
-	if end, ok := v.(*MessageEnd); ok && end.Message.Message == nil {
-		return nil, fmt.Errorf("%s: no message", t)
-	}
-	if end, ok := v.(*SummaryEnd); ok && end.Message.Message == nil {
+	if lacksMessage(v) {
 		return nil, fmt.Errorf("%s: no message", t)
 	}
 	return v, nil
+}
+
+// lacksMessage reports whether a member is missing that readers need as a message of any role.
+func lacksMessage(v EventData) bool {
+	switch v := v.(type) {
+	case *MessageEnd:
+		return v.Message.Message == nil
+	case *SummaryEnd:
+		return v.Message.Message == nil
+	case *Leaf:
+		return slices.ContainsFunc(v.Entries, func(e TreeMessage) bool { return e.Message.Message == nil })
+	}
+	return false
 }

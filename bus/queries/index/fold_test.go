@@ -227,21 +227,3 @@ func TestStatusAtRest(t *testing.T) {
 		}
 	}
 }
-
-// An entry can be written, whatever costs and times the events of a forged log have.
-func TestEntriesOfForgedLogsAreWritten(t *testing.T) {
-	t.Parallel()
-	var e index.Entry
-	reply := &schemas.AssistantMessage{Usage: schemas.Usage{Cost: schemas.Cost{Total: 1e308}}}
-	late := time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
-	for n, d := range []schemas.EventData{
-		&schemas.MessageEnd{Message: schemas.AnyMessage{Message: reply}},
-		&schemas.MessageEnd{Message: schemas.AnyMessage{Message: reply}},
-		&schemas.ApprovalRequested{ToolCallID: "t1", Call: schemas.NewCallKey(1), ToolName: "bash", TimeoutMs: 100_000},
-	} {
-		e.Apply(schemas.Event{Session: "s1", Seq: uint64(n + 1), Time: late, Data: d})
-	}
-	if _, err := schemas.Marshal(&e); err != nil {
-		t.Error(err)
-	}
-}
