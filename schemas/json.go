@@ -144,7 +144,7 @@ func Milliseconds(n int64) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// After returns the time n milliseconds after t. JSON has no times beyond the year 9999, so a later time becomes its end.
+// After returns the time n milliseconds after t. JSON has no times beyond the year 9999: a later time becomes its end.
 func After(t time.Time, n int64) time.Time {
 	latest := time.Date(9999, time.December, 31, 23, 59, 59, int(time.Second-time.Millisecond), time.UTC)
 	if at := t.Add(Milliseconds(n)); at.Before(latest) {

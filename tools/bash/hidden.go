@@ -16,8 +16,8 @@ import (
 // stores, and a store that was not hidden could be read, so the next commands in the workspace are refused.
 const maxHidden = 256
 
-// targets are the paths that are hidden from commands, with links resolved, each with a path that exists as long as it is
-// to be hidden. A command may remove the link by which a target was found; the target stays hidden.
+// targets are the paths that are hidden from commands, with links resolved, each with a path that exists as long as it
+// is to be hidden. A command may remove the link by which a target was found; the target stays hidden.
 type targets struct {
 	mu    sync.Mutex
 	marks map[string]string

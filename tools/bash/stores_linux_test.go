@@ -45,7 +45,7 @@ func TestSandboxHidesManyStores(t *testing.T) {
 	})
 }
 
-// What a link in the workspace leads to stays hidden after a command has removed the link, until it is no store any more.
+// What a link in the workspace leads to stays hidden after a command has removed the link, until it is no store.
 func TestSandboxHidesWhatARemovedLinkLedTo(t *testing.T) {
 	inEach(t, bash.Options{SandboxHide: []string{"key"}}, func(t *testing.T, tool tools.Tool, rig *tooltest.Rig) {
 		rig.Put("deep/store/"+schemas.StoreMark, "")

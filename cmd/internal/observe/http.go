@@ -69,8 +69,8 @@ func (s Site) Serve(ctx context.Context, listener net.Listener) error {
 }
 
 // Server returns an HTTP server for a port of a program. A request must arrive within ten seconds; its answer may
-// take any time. It has at most 1024 open connections: for a further one it closes the one that has waited longest for a
-// request.
+// take any time. It has at most 1024 open connections: for a further one it closes the one that has waited
+// longest for a request.
 func Server(handler http.Handler, log *slog.Logger) *http.Server {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,

@@ -11,8 +11,8 @@ import "golang.org/x/net/bpf"
 //     machine's host;
 //   - setuid and setgid files in the workspace: outside of the sandbox they would give everyone who executes them the
 //     rights of their owner, who is the worker's user or root;
-//   - the scheduling of other processes: the first process of a sandbox, which ends it, has the user of the command. With
-//     the lowest priority, beside many busy processes, it would get no processor time in which to end, even by SIGKILL;
+//   - the scheduling of other processes: the first process of a sandbox, which ends it, has the user of the command.
+//     With the lowest priority, beside many busy processes, it would get no time in which to end, even by SIGKILL;
 //   - calls that could do any of this unseen by the filter: their arguments are in memory, or they are executed later.
 
 // Constants of the kernel's interface, from linux/audit.h, linux/sched.h, linux/seccomp.h, linux/socket.h and errno.h.
