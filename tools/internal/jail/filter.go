@@ -57,7 +57,7 @@ type modeCall struct {
 	mode int
 }
 
-// A kindCall is a call that is allowed if its first argument is kind, one process, and its second 0, the calling thread.
+// A kindCall is a call that is allowed if its first argument is kind, one process, and its second 0, the caller itself.
 type kindCall struct{ call, kind uint32 }
 
 // missing lists add_key, request_key, keyctl, clone3, openat2, io_uring_setup and, on i386, socketcall. modes lists
