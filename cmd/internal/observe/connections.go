@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -19,7 +20,7 @@ type connections struct {
 	most int
 
 	mu   sync.Mutex
-	open map[net.Conn]time.Time // since when it waits for a request; zero while one is handled
+	open map[net.Conn]time.Time // since when it waits for a request; zero while one that has arrived is handled
 }
 
 // limit limits the connections of a server. It is called before the server serves.
@@ -32,12 +33,30 @@ func limit(server *http.Server, most int) *connections {
 	server.ConnState = c.track
 	handler := server.Handler
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if conn, ok := r.Context().Value(key{}).(net.Conn); ok {
-			c.handles(conn)
+		conn, _ := r.Context().Value(key{}).(net.Conn)
+		arrived := func() { c.since(conn, time.Time{}) }
+		if r.Body == nil || r.Body == http.NoBody {
+			arrived()
+		} else {
+			r.Body = &body{r.Body, arrived}
 		}
+		defer func() { c.since(conn, time.Now()) }() // the server still waits for what the handler has not read
 		handler.ServeHTTP(w, r)
 	})
 	return c
+}
+
+// A body of a request calls arrived at its end.
+type body struct {
+	io.ReadCloser
+	arrived func()
+}
+
+func (b *body) Read(p []byte) (n int, err error) {
+	if n, err = b.ReadCloser.Read(p); err != nil {
+		b.arrived()
+	}
+	return n, err
 }
 
 // track is the server's ConnState.
@@ -47,12 +66,12 @@ func (c *connections) track(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// handles records that a connection's request is handled.
-func (c *connections) handles(conn net.Conn) {
+// since records since when an open connection waits.
+func (c *connections) since(conn net.Conn, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.open[conn]; ok {
-		c.open[conn] = time.Time{}
+		c.open[conn] = at
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 )
@@ -54,16 +55,37 @@ func answered(t *testing.T, in *bufio.Reader) {
 func TestWaitingConnectionsAreClosedForNewOnes(t *testing.T) {
 	t.Parallel()
 	const half = len(request) / 2
-	for name, sent := range map[string]string{"idle": request, "silent": "", "half a request": request[:half]} {
+	for name, c := range map[string]struct {
+		sent     string
+		answered bool
+	}{
+		"idle": {request, true}, "silent": {"", false}, "half a request": {request[:half], false},
+		"a request without its body": {"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n", false},
+		"a body that is waited for":  {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n", false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const most, opened = 5, 20
-			c, open := limited(t, most, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+			begun := make(chan bool, opened)
+			limits, open := limited(t, most, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost {
+					begun <- true
+					_, _ = io.Copy(io.Discard, r.Body)
+				}
+				fmt.Fprint(w, "ok")
+			})
 			closed := make(chan error, opened)
 			for range opened {
-				in := open(sent)
-				if sent == request {
+				in := open(c.sent)
+				switch {
+				case c.answered:
 					answered(t, in)
+				case strings.HasPrefix(c.sent, http.MethodPost):
+					select {
+					case <-begun:
+					case <-time.After(10 * time.Second):
+						t.Fatal("a request is not handled")
+					}
 				}
 				go func() {
 					_, err := in.ReadByte()
@@ -76,9 +98,9 @@ func TestWaitingConnectionsAreClosedForNewOnes(t *testing.T) {
 					t.Error("a byte came unasked")
 				}
 			}
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if n := len(c.open); n > most {
+			limits.mu.Lock()
+			defer limits.mu.Unlock()
+			if n := len(limits.open); n > most {
 				t.Errorf("%d connections are open, want at most %d", n, most)
 			}
 		})
