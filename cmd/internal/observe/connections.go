@@ -38,6 +38,7 @@ func limit(server *http.Server, most int) *connections {
 		if r.Body == nil || r.Body == http.NoBody {
 			arrived()
 		} else {
+			r = r.WithContext(r.Context()) // a copy: the server looks at the body of its own, too
 			r.Body = &body{r.Body, arrived}
 		}
 		defer func() { c.since(conn, time.Now()) }() // the server still waits for what the handler has not read
