@@ -37,8 +37,8 @@ func actAsAttacker() {
 	if hidden == "" {
 		return
 	}
-	for _, group := range [][]attack{powerAttacks(), memoryAttacks(), mountAttacks(), scheduleAttacks(), fileAttacks(),
-		otherAttacks()} {
+	for _, group := range [][]attack{powerAttacks(), memoryAttacks(), mountAttacks(), scheduleAttacks(), exitAttacks(),
+		fileAttacks(), otherAttacks()} {
 		for _, a := range group {
 			outcome := "refused"
 			err := a.try(hidden)

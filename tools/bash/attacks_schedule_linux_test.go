@@ -1,7 +1,10 @@
 package bash_test
 
 import (
+	"errors"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"testing"
 	"unsafe"
@@ -60,6 +63,24 @@ func scheduleAttacks() []attack {
 			return onThreadsOfInit(unix.SYS_IOPRIO_SET, []uintptr{whoProcess}, lowest)
 		}},
 	}
+}
+
+// exitAttacks stop a process at its exit: two that trace each other so cannot be ended.
+func exitAttacks() []attack {
+	return []attack{{"a stop at an exit", func(string) error {
+		runtime.LockOSThread() // the tracer is a thread
+		defer runtime.UnlockOSThread()
+		traced := exec.Command("sleep", "10")
+		if err := traced.Start(); err != nil {
+			return err
+		}
+		_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(traced.Process.Pid), 0,
+			unix.PTRACE_O_TRACEEXIT, 0, 0)
+		if errno == 0 {
+			return nil // the end of this process detaches it
+		}
+		return errors.Join(errno, traced.Process.Kill())
+	}}}
 }
 
 // A command may still lower its own priority, and choose its processors.

@@ -13,6 +13,7 @@ import "golang.org/x/net/bpf"
 //     rights of their owner, who is the worker's user or root;
 //   - the scheduling of other processes: the first process of a sandbox, which ends it, has the user of the command.
 //     With the lowest priority, beside many busy processes, it would get no time in which to end, even by SIGKILL;
+//   - stops of traced processes at their exit: two processes that trace each other so cannot be ended, even by SIGKILL;
 //   - calls that could do any of this unseen by the filter: their arguments are in memory, or they are executed later.
 
 // Constants of the kernel's interface, from linux/audit.h, linux/sched.h, linux/seccomp.h, linux/socket.h and errno.h.
@@ -24,6 +25,12 @@ const (
 
 	retAllow = 0x7fff0000
 	retErrno = 0x00050000
+
+	// Requests of ptrace that take options as their last argument, and the option that stops a process at its exit.
+	oldSetOptions = 21
+	setOptions    = 0x4200
+	seize         = 0x4206
+	traceExit     = 0x40
 
 	notPermitted   = 1
 	noSuchCall     = 38
@@ -48,6 +55,7 @@ type arch struct {
 	opens                  []modeCall
 	schedules              []uint32 // calls that are allowed if their first argument is 0, the calling thread
 	priorities             []kindCall
+	ptrace                 uint32
 }
 
 // A modeCall is a call that takes the mode of a file; mode is the index of that argument, from 0. The calls in opens
@@ -60,34 +68,35 @@ type modeCall struct {
 // A kindCall is a call that is allowed if its first argument is kind, one process, and its second 0, the caller itself.
 type kindCall struct{ call, kind uint32 }
 
-// missing lists add_key, request_key, keyctl, clone3, openat2, io_uring_setup and, on i386, socketcall. modes lists
+// missing lists add_key, request_key, keyctl, clone3, openat2, io_uring_setup and, on i386, socketcall, on amd64 the
+// ptrace of x32, whose number is another one. modes lists
 // chmod, fchmod, fchmodat, fchmodat2, creat, mknod and mknodat. schedules lists sched_setparam, sched_setscheduler,
 // sched_setaffinity and sched_setattr, priorities setpriority and ioprio_set.
 var (
 	amd64 = arch{
-		0xc000003e, 0x40000000, []uint32{248, 249, 250, 435, 437, 425}, 272, 56, 41,
+		0xc000003e, 0x40000000, []uint32{248, 249, 250, 435, 437, 425, 521}, 272, 56, 41,
 		[]modeCall{{90, 1}, {91, 1}, {268, 2}, {452, 2}, {85, 1}, {133, 1}, {259, 2}}, []modeCall{{2, 2}, {257, 3}},
-		[]uint32{142, 144, 203, 314}, []kindCall{{141, 0}, {251, 1}},
+		[]uint32{142, 144, 203, 314}, []kindCall{{141, 0}, {251, 1}}, 101,
 	}
 	i386 = arch{
 		0x40000003, 0, []uint32{286, 287, 288, 435, 437, 425, 102}, 310, 120, 359,
 		[]modeCall{{15, 1}, {94, 1}, {306, 2}, {452, 2}, {8, 1}, {14, 1}, {297, 2}}, []modeCall{{5, 2}, {295, 3}},
-		[]uint32{154, 156, 241, 351}, []kindCall{{97, 0}, {289, 1}},
+		[]uint32{154, 156, 241, 351}, []kindCall{{97, 0}, {289, 1}}, 26,
 	}
 	arm64 = arch{
 		0xc00000b7, 0, []uint32{217, 218, 219, 435, 437, 425}, 97, 220, 198,
 		[]modeCall{{52, 1}, {53, 2}, {452, 2}, {33, 2}}, []modeCall{{56, 3}},
-		[]uint32{118, 119, 122, 274}, []kindCall{{140, 0}, {30, 1}},
+		[]uint32{118, 119, 122, 274}, []kindCall{{140, 0}, {30, 1}}, 117,
 	}
 	arm = arch{
 		0x40000028, 0, []uint32{309, 310, 311, 435, 437, 425}, 337, 120, 281,
 		[]modeCall{{15, 1}, {94, 1}, {333, 2}, {452, 2}, {8, 1}, {14, 1}, {324, 2}}, []modeCall{{5, 2}, {322, 3}},
-		[]uint32{154, 156, 241, 380}, []kindCall{{97, 0}, {314, 1}},
+		[]uint32{154, 156, 241, 380}, []kindCall{{97, 0}, {314, 1}}, 26,
 	}
 	riscv = arch{
 		0xc00000f3, 0, []uint32{217, 218, 219, 435, 437, 425}, 97, 220, 198,
 		[]modeCall{{52, 1}, {53, 2}, {452, 2}, {33, 2}}, []modeCall{{56, 3}},
-		[]uint32{118, 119, 122, 274}, []kindCall{{140, 0}, {30, 1}},
+		[]uint32{118, 119, 122, 274}, []kindCall{{140, 0}, {30, 1}}, 117,
 	}
 )
 
@@ -150,6 +159,12 @@ func (a arch) filter() []bpf.Instruction {
 		when(c.call, argument(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: c.kind, SkipFalse: 3},
 			argument(1), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipFalse: 1}, allow, refuse(notPermitted))
 	}
+	options := []bpf.Instruction{argument(0)}
+	for _, request := range []uint32{oldSetOptions, setOptions, seize} {
+		options = append(options, bpf.JumpIf{Cond: bpf.JumpEqual, Val: request, SkipFalse: 4},
+			argument(3), unlessBits(traceExit, 1), refuse(notPermitted), allow)
+	}
+	when(a.ptrace, append(options, allow)...)
 	socket := []bpf.Instruction{argument(0)}
 	for _, family := range families {
 		socket = append(socket, bpf.JumpIf{Cond: bpf.JumpEqual, Val: family, SkipFalse: 1}, allow)

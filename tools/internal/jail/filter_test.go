@@ -63,6 +63,16 @@ func TestFilter(t *testing.T) {
 					t.Errorf("%s, %#x, call %d for a group: %#x", goarch, a.audit, c.call, got)
 				}
 			}
+			for _, request := range []uint32{oldSetOptions, setOptions, seize} {
+				for options, want := range map[uint32]uint32{0: retAllow, 1: retAllow, traceExit | 1: retErrno | notPermitted} {
+					if got := called(t, list, a.audit, a.ptrace, request, 7, 0, options); got != want {
+						t.Errorf("%s, %#x, ptrace %#x with options %#x: %#x, want %#x", goarch, a.audit, request, options, got, want)
+					}
+				}
+			}
+			if got := called(t, list, a.audit, a.ptrace, 16, 7, 0, traceExit); got != retAllow { // no options: a signal
+				t.Errorf("%s, %#x, ptrace of another kind: %#x", goarch, a.audit, got)
+			}
 			for _, c := range a.modes {
 				testMode(t, list, a, c, 0)
 			}
@@ -78,6 +88,9 @@ func TestFilter(t *testing.T) {
 	}
 	if got := called(t, arches["amd64"], amd64.audit, x32|amd64.missing[2], 0); got != retErrno|noSuchCall {
 		t.Errorf("keyctl of x32: %#x", got)
+	}
+	if got := called(t, arches["amd64"], amd64.audit, x32|521, seize, 7, 0, traceExit); got != retErrno|noSuchCall {
+		t.Errorf("ptrace of x32: %#x", got)
 	}
 	if got := called(t, arches["amd64"], i386.audit, 102, 1); got != retErrno|noSuchCall {
 		t.Errorf("socketcall of i386: %#x", got)
