@@ -57,21 +57,27 @@ export const REASON = {
   timeout_48h: "time limit reached", idle_timeout_120s: "the model stopped responding", abort_signal: "aborted", error: "failed",
 };
 
-/** Indented JSON. */
+const deep = (v, n) => v && typeof v === "object" && (!n || Object.values(v).some((x) => deep(x, n - 1)));
+
+/** JSON, indented unless it is nested deeply. */
 export function json(value) {
-  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  if (typeof value === "string") return value;
+  try {
+    return JSON.stringify(value, null, deep(value, 64) ? 0 : 2);
+  } catch {
+    return "nested too deeply";
+  }
 }
 
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f\u0080-\u009f]/g;
 const ANSI = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
-// Invisible characters and those that change the direction of text, except the joiners of emoji and scripts: the same set
-// as in the command line.
+// Invisible characters and those that change the direction of text, except joiners, as in the command line.
 const UNSEEN = /(?![\u200c\u200d])[\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /**
- * Text of models and tools for display: without terminal colours, and with other control characters as their symbols. If
- * exact is set, nothing is left out, and characters that are invisible or change the direction of text are shown by
- * number, because a person who approves a text must see exactly what will be executed.
+ * Text of models and tools for display: without terminal colours, other control characters as symbols. If exact is set,
+ * nothing is left out, and invisible characters and those that change the direction of text are shown by number: a
+ * person who approves a text must see exactly what will be executed.
  */
 export function visible(text, exact = false) {
   const lines = text.replace(/\r\n/g, exact ? "\u240d\n" : "\n");

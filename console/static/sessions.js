@@ -64,7 +64,7 @@ export class SessionList extends Watched {
     }
   }
 
-  /** Puts the first page in front. It drops sessions in the page's range of time that the page does not contain any more. */
+  /** Puts the first page in front. It drops sessions in its range of time that it does not have. */
   #front({ sessions, next }) {
     const ids = new Set(sessions.map((s) => s.session));
     const oldest = next ? (sessions.at(-1)?.at ?? "") : "";

@@ -47,6 +47,12 @@ func TestHostileOutput(t *testing.T) {
 	w := newWorld(t, system.Options{Model: model, Tools: []tools.Tool{tool},
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
 	list, page := w.open(""), w.open("#/s/s1")
+	for depth, most := range map[int]int{60: 8 << 10, 900: 2 << 10, 100_000: 200 << 10} { // arguments may be nested deeply
+		if got := eval[int](page, fmt.Sprintf(`import("/format.js").then(({ json }) => {
+			let v = 1; for (let n = 0; n < %d; n++) v = [v]; return json(v).length; })`, depth)); got > most {
+			t.Errorf("of JSON of %d levels, %d characters are shown", depth, got)
+		}
+	}
 	page.shows(".session", "No messages yet.")
 	w.Prompt(t, "s1", hostile)
 	page.shows(".message.user .text", "<script>window.owned = 1</script>")

@@ -13,7 +13,7 @@ export function Approval({ a, session }) {
     ${session && html`<${Answer} session=${session} asked=${a} />`}</div>`;
 }
 
-/** Approve what is asked, as it is or with other arguments, and deny it, with a reason. Who is blind to the arguments cannot approve. */
+/** Approves a call, as it is or with other arguments, or denies it. Who is blind to the arguments cannot approve. */
 export function Answer({ session, asked, blind = false }) {
   const { args } = asked;
   const [reason, setReason] = useState("");

@@ -56,7 +56,7 @@ function pretty(value) {
   if (typeof value !== "string") return json(value) ?? "";
   if (!/^\s*[[{]/.test(value) || value.length > 1 << 20) return value;
   try {
-    return JSON.stringify(JSON.parse(value), null, 2);
+    return json(JSON.parse(value));
   } catch {
     return value;
   }

@@ -186,9 +186,13 @@ func picture(c schemas.Image) block {
 	return block{Title: title, Image: template.URL(url)} // safe: the type and the characters were checked
 }
 
+// maxIndented is how deep JSON may be nested to be indented: the spaces would become many times the JSON of a hostile
+// model.
+const maxIndented = 64
+
 func indented(raw json.RawMessage) string {
 	var b bytes.Buffer
-	if json.Indent(&b, raw, "", "  ") != nil {
+	if schemas.NestedDeeper(raw, maxIndented) || json.Indent(&b, raw, "", "  ") != nil {
 		return string(raw)
 	}
 	return b.String()

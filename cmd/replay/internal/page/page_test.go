@@ -173,3 +173,28 @@ func TestBranchesAreWalkedOnce(t *testing.T) {
 		t.Errorf("%d bytes for 500 branches, %d for 2000", small, large)
 	}
 }
+
+// What is nested deeply is not indented: the spaces would become many times what a hostile model has said.
+func TestDeepArgumentsAreShownAsTheyAre(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", 5000) + strings.Repeat("1,", 5000) + "1" + strings.Repeat("]", 5000)
+	var lines []*sessionfile.Entry
+	for _, text := range []string{
+		`{"type":"session","version":3,"id":"s","timestamp":"2026-01-02T03:04:05.000Z","cwd":"/"}`,
+		`{"type":"message","id":"a","parentId":null,"message":{"role":"assistant","content":[` +
+			`{"type":"toolCall","id":"c","name":"bash","arguments":{"a":` + deep + `}}]}}`,
+	} {
+		e, err := sessionfile.NewEntry([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, e)
+	}
+	var b strings.Builder
+	if err := page.HTML(&b, sessionfile.FromEntries(lines)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), deep) || b.Len() > 2*len(deep) {
+		t.Errorf("%d bytes of arguments make a page of %d", len(deep), b.Len())
+	}
+}
