@@ -338,7 +338,7 @@ export class Fold {
     this.#note(e, "warn", `Continues with ${d.to?.provider}/${d.to?.id}`, d.errorMessage ?? d.reason);
   }
 
-  /** Drops the calls of a reply that is not in the transcript: they never start, although later calls may have their ids. */
+  /** Drops the calls of a reply that is not in the transcript: they never start; later calls may have their ids. */
   #withdraw(entry) {
     this.#open = this.#open.filter((c) => c.entry !== entry);
   }
