@@ -59,7 +59,7 @@ export const REASON = {
 
 const deep = (v, n) => v && typeof v === "object" && (!n || Object.values(v).some((x) => deep(x, n - 1)));
 
-/** JSON, indented unless it is nested deeply. */
+/** JSON, indented unless nested deeply. */
 export function json(value) {
   if (typeof value === "string") return value;
   try {

@@ -54,7 +54,7 @@ function Block({ b, entry, session, id }) {
 
 const STATES = { asked: "requested", running: "running", waiting: "waits for approval", done: "done", lost: "without a result" };
 
-/** Longer than the time between two updates of a worker. Updates are kept for a minute. */
+/** Longer than the time between two updates. Updates are kept for a minute. */
 const LATE = 5000;
 const KNOWN = 60_000;
 
