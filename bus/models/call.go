@@ -99,7 +99,7 @@ func (c *serverCall) receive(m *nats.Msg) {
 	if c.complete {
 		return
 	}
-	if !c.reserve(len(m.Data)) {
+	if !c.take(len(m.Data)) {
 		c.cancel(errQuotaExceeded)
 		return
 	}
@@ -111,6 +111,29 @@ func (c *serverCall) receive(m *nats.Msg) {
 	if c.complete = whole; whole {
 		c.whole <- payload
 	}
+}
+
+// take is reserve, but while the quota is exhausted it ends the requests that are not whole, the oldest first. It
+// returns false if this call is the oldest or has ended, or if there is none.
+func (c *serverCall) take(n int) bool {
+	for !c.reserve(n) {
+		if c.hasEnded() {
+			return false
+		}
+		oldest := c.s.uploads.oldest()
+		if oldest == nil || oldest == c {
+			return false
+		}
+		oldest.cancel(errQuotaExceeded)
+		oldest.releaseQuota()
+	}
+	return true
+}
+
+func (c *serverCall) hasEnded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reserved < 0
 }
 
 // reserve reserves n bytes of the quota of the server. It returns false if the quota is exhausted or the call
@@ -136,7 +159,7 @@ func (c *serverCall) reserveDecoded(payload []byte) error {
 	case n > c.s.requests.limit:
 		return schemas.NewFailure(schemas.FailureTooLarge, fmt.Sprintf("the request has %d values, more than %d", values,
 			c.s.requests.limit/valueBytes))
-	case !c.reserve(n):
+	case !c.take(n):
 		return errQuotaExceeded
 	}
 	return nil

@@ -52,3 +52,36 @@ func TestUnfinishedRequestsKeepNobodyOut(t *testing.T) {
 		t.Errorf("a whole request ends with %s %q", last.StopReason, last.ErrorMessage)
 	}
 }
+
+// Large requests that are never ended hold no bytes that others need.
+func TestUnfinishedRequestsHoldNoBytes(t *testing.T) {
+	t.Parallel()
+	const requests, size = 4, 512 << 10
+	server := bustest.Server(t)
+	model := modelFunc(func(_ context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+		say(done("hi"))
+		return nil
+	})
+	serveModels(t, bustest.Connect(t, server), model, models.ServerOptions{MaxTotal: requests * size})
+	caller := bustest.Connect(t, server)
+	inbox := nats.NewInbox()
+	answers, err := caller.NATS().SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answers.Unsubscribe() }()
+	for range requests {
+		m := &nats.Msg{Subject: caller.Subjects().ModelRequest(), Reply: inbox, Data: make([]byte, size),
+			Header: nats.Header{schemas.HeaderModelSeq: {"1"}, schemas.HeaderModelMore: {"1"}}}
+		if err := caller.NATS().PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := answers.NextMsgWithContext(bustest.Deadline(t)); err != nil { // it has arrived
+			t.Fatal(err)
+		}
+	}
+	_, last := stream(t, models.NewClient(caller, models.ClientOptions{}), wholeRequest("hi"))
+	if last.StopReason != schemas.StopStop {
+		t.Errorf("a whole request ends with %s %q", last.StopReason, last.ErrorMessage)
+	}
+}
