@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -85,10 +86,38 @@ func (s shell) check() error {
 		errs = append(errs, fmt.Errorf("there is none of that name, but %s, %s and %s", SandboxNone, SandboxBubblewrap,
 			SandboxNamespaces))
 	}
+	if root := s.opts.Workspace.Root(); below(root, s.attic.dir) {
+		errs = append(errs, fmt.Errorf("the directory for long outputs, %s, is below the workspace %s: a command could put "+
+			"a link in its place, and have this process write elsewhere; choose another directory", s.attic.dir, root))
+	}
 	if s.opts.Workspace.Root() == "/" {
 		errs = append(errs, errors.New("the workspace is all of the file system, so there is nothing to confine commands to"))
 	}
 	return errors.Join(errs...)
+}
+
+// below reports whether a directory is in the root, or may be reached from there: by its name, or where links lead now.
+func below(root, dir string) bool {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return true
+	}
+	real := abs
+	for existing := abs; ; existing = filepath.Dir(existing) { // the directory may not exist yet
+		if target, ok := resolved(existing); ok {
+			real = filepath.Join(target, strings.TrimPrefix(abs, existing))
+			break
+		}
+		if existing == filepath.Dir(existing) {
+			break
+		}
+	}
+	for _, path := range []string{abs, real} {
+		if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) {
+			return true
+		}
+	}
+	return false
 }
 
 // command returns the process of a command, not started yet, from which a sandbox hides paths. The caller must call

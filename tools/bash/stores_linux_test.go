@@ -81,3 +81,26 @@ func TestSandboxHidesNestedStores(t *testing.T) {
 		}
 	})
 }
+
+// With a sandbox, the directory for long outputs is not where a command could put a link in its place: the worker
+// writes and removes files there outside of the sandbox.
+func TestOutputsAreNotKeptInTheWorkspaceOfASandbox(t *testing.T) {
+	t.Parallel()
+	rig := tooltest.New(t)
+	elsewhere := t.TempDir()
+	rig.Link("link", elsewhere)
+	into := filepath.Join(elsewhere, "into")
+	if err := os.Symlink(rig.Root, into); err != nil {
+		t.Fatal(err)
+	}
+	for dir, refused := range map[string]bool{
+		rig.Root: true, rig.Path("out"): true, rig.Path("deep/out"): true, rig.Path("link/out"): true, into: true,
+		filepath.Join(into, "out"): true, elsewhere: false, rig.Root + "-out": false,
+	} {
+		err := bash.Check(t.Context(), bash.Options{Sandbox: bash.SandboxNamespaces, Workspace: rig.Workspace, TempDir: dir,
+			Environ: []string{"PATH=" + os.Getenv("PATH")}})
+		if got := err != nil && strings.Contains(err.Error(), "directory for long outputs"); got != refused {
+			t.Errorf("%s: refused: %v (%v)", dir, got, err)
+		}
+	}
+}
