@@ -163,7 +163,7 @@ func checksOfNobody(root string) error {
 		return err
 	}
 	ctx := context.Background()
-	o := bash.Options{Workspace: w, Environ: os.Environ(), TempDir: root, Limits: bash.Limits{Processes: 12}}
+	o := bash.Options{Workspace: w, Environ: os.Environ(), Limits: bash.Limits{Processes: 12}}
 	if err := bash.Check(ctx, o); err != nil {
 		return err
 	}
