@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,17 +130,25 @@ func everyFault(base map[*scenario]baseline, scenarios ...*scenario) (cases []cr
 	return cases
 }
 
-// maxTries is how often a case is tried when the machine stalls.
+// maxTries is how often a case is tried when the machine stalls, or its fault does not happen.
 const maxTries = 5
 
 // A judge returns what is wrong with the outcome of a case.
 type judge func(c crashCase, tr *trial, got outcome) []string
 
-// tryAll runs the cases on several stages.
+// tryAll runs the cases on several stages. Few of them may have faults at points that only the undisturbed run has.
 func tryAll(parent *testing.T, o stageOptions, cases []crashCase, judge judge) {
+	var missed atomic.Int64
 	onStages(parent, o, cases, func(c crashCase, stageOf func() *stage) (usable bool) {
-		return parent.Run(c.name(), func(t *testing.T) { stageOf().try(t, c, judge) })
+		return parent.Run(c.name(), func(t *testing.T) {
+			if !stageOf().try(t, c, judge) {
+				missed.Add(1)
+			}
+		})
 	})
+	if n := int(missed.Load()); n > 1+len(cases)/20 {
+		parent.Errorf("%d of %d faults did not happen", n, len(cases))
+	}
 }
 
 // onStages calls a function for each of many items on several stages, and returns when all calls have returned. It does
@@ -187,9 +196,9 @@ func (a *apart) clean() {
 	}
 }
 
-// try runs a case. If the machine stalled in the meantime, it runs the case again; the test fails only if every run
-// fails.
-func (l *stage) try(t *testing.T, c crashCase, judge judge) {
+// try runs a case. If the machine stalled in the meantime, or the run ended without the point of the fault, it runs the
+// case again; the test fails only if every run fails. It returns false if a single fault has never happened.
+func (l *stage) try(t *testing.T, c crashCase, judge judge) (happened bool) {
 	for n := 1; ; n++ {
 		watch := watchStall()
 		tr, got := l.play(t, c.scenario, c.faults...)
@@ -199,13 +208,18 @@ func (l *stage) try(t *testing.T, c crashCase, judge judge) {
 			t.Logf("trying again: the machine stalled for %s", lost)
 			continue
 		}
+		happened = tr.crashed() > 0 || len(c.faults) > 1
+		if !happened && n < maxTries && !t.Failed() {
+			t.Logf("trying again: the run ended without %s", c.faults[0].at)
+			continue
+		}
 		for _, wrong := range wrongs {
 			t.Error(wrong)
 		}
 		if len(wrongs) > 0 {
 			t.Logf("the machine stalled for %s; the log of %s:%s", lost, tr.session, tr.describe(t))
 		}
-		return
+		return happened
 	}
 }
 

@@ -136,7 +136,7 @@ func (tr *trial) describe(t *testing.T) string {
 		describeLog(&b, session, logs[session])
 	}
 	tr.describeQueues(&b)
-	fmt.Fprintf(&b, "\nthe runners said:\n%s", &tr.stage.log)
+	fmt.Fprintf(&b, "\n%s\nthey said:\n%s", tr.stage.describeProcesses(), &tr.stage.log)
 	return b.String()
 }
 

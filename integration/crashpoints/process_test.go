@@ -2,8 +2,10 @@ package crashpoints_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/integration/internal/wire"
@@ -27,6 +29,7 @@ func startProcess(t testing.TB, l *stage, id string, tr *trial) *process {
 	t.Helper()
 	p := &process{id: id, ended: make(chan struct{})}
 	p.tap = &tap{stage: l, process: p}
+	l.join(p)
 	if tr != nil {
 		p.tap.arm(tr, false)
 	}
@@ -50,6 +53,28 @@ func (p *process) run(f func(ctx context.Context) error) {
 	}()
 }
 
+// await waits until something happens in the process. It returns false if the process ends, or too much time passes,
+// before that.
+func (p *process) await(happens <-chan struct{}) bool {
+	select {
+	case <-happens:
+		return true
+	case <-p.ended:
+	case <-time.After(deadline):
+	}
+	return false
+}
+
+// describe says whether the process still runs.
+func (p *process) describe() string {
+	select {
+	case <-p.ended:
+		return fmt.Sprintf("%s has ended: %v", p.id, p.err)
+	default:
+		return p.id + " runs"
+	}
+}
+
 // stop ends a process as SIGTERM does, and returns when it has ended.
 func (p *process) stop() {
 	p.cancel()
@@ -64,6 +89,7 @@ func (p *process) bury() {
 	p.stop()
 	p.conn.Close()
 	p.gateway.Close()
+	p.tap.stage.leave(p)
 }
 
 // moment passes a point without a message. It returns false if the process must not continue.

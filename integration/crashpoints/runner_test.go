@@ -74,12 +74,8 @@ func (l *stage) startRunner(t testing.TB, tr *trial) {
 	})
 	p.runners = runner.Inbox.Runners
 	l.runner = p
-	select {
-	case <-runner.Ready():
-	case <-p.ended:
-		t.Fatalf("%s ended before it was ready: %v", p.id, p.err)
-	case <-time.After(deadline):
-		t.Fatalf("%s did not become ready", p.id)
+	if !p.await(runner.Ready()) {
+		t.Fatalf("the runner is not ready: %s", p.describe())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,13 +34,14 @@ type stage struct {
 	toolbox  *registry.Toolbox
 
 	runner, worker *process
-	log            bustest.Log    // of the runners in the current trial
+	log            bustest.Log    // of the processes in the current trial
 	graves         sync.WaitGroup // calls of bury
 	started        int            // number of processes and sessions, for their names
 
 	mu         sync.Mutex
 	trial      *trial
 	deliveries map[string]delivery // by reply subject
+	processes  []*process          // that are not buried, for failure messages
 }
 
 // stageOptions configure how fast the deliveries of a dead process are redelivered, and the number of stages.
@@ -95,6 +97,29 @@ func (l *stage) close() {
 		}
 	}
 	l.graves.Wait()
+}
+
+func (l *stage) join(p *process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.processes = append(l.processes, p)
+}
+
+func (l *stage) leave(p *process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.processes = slices.DeleteFunc(l.processes, func(other *process) bool { return other == p })
+}
+
+// describeProcesses says which processes run, and why the others have ended.
+func (l *stage) describeProcesses() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for _, p := range l.processes {
+		all = append(all, p.describe())
+	}
+	return strings.Join(all, "; ")
 }
 
 // name returns a new name.

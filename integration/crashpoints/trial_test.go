@@ -32,6 +32,7 @@ type trial struct {
 	held    *signal // hold blocks a model or a tool
 	open    *signal // hold returns
 	atWork  *signal // all sub-agents that holdChild blocks have started
+	faulted *signal // a fault has happened
 	stopped chan *process
 
 	mu       sync.Mutex
@@ -61,7 +62,8 @@ func (s *signal) fire() { s.once.Do(func() { close(s.done) }) }
 func newTrial(ctx context.Context, l *stage, s *scenario, session string, faults []fault) *trial {
 	tr := &trial{
 		scenario: s, session: session, model: s.model(), ctx: ctx, conn: l.conn, store: l.store, stage: l,
-		held: newSignal(), open: newSignal(), atWork: newSignal(), stopped: make(chan *process, 1+len(faults)),
+		held: newSignal(), open: newSignal(), atWork: newSignal(), faulted: newSignal(),
+		stopped: make(chan *process, 1+len(faults)),
 		faults: faults, asked: map[place]int{}, first: map[string]uint64{}, began: map[string]*signal{},
 		executed: map[string]int{}, watching: map[string]*witness{}, waiting: map[string]bool{},
 	}
@@ -153,6 +155,7 @@ func (tr *trial) ask(at place, late bool) {
 
 // crash counts a fault that has happened.
 func (tr *trial) crash() {
+	tr.faulted.fire()
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.crashes++

@@ -24,24 +24,44 @@ const (
 // neverLost is an ack wait that is too long to matter.
 const neverLost = 5 * time.Minute
 
-// startWorker starts a worker in the stage and returns once its tools are announced. A trial may be running.
+// startWorker starts a worker in the stage and returns once its tools are announced. A trial may be running. As the
+// supervisor of a process would, it starts another worker if one ends before that: under load its first announcement
+// may take too long.
 func (l *stage) startWorker(t testing.TB, tr *trial) {
 	t.Helper()
-	p := startProcess(t, l, l.name("worker"), tr)
-	w, err := worker.New(worker.Options{
-		ID: p.id, NC: p.conn.NATS(), JS: p.conn.JetStream(), Tools: l.tools(p), Concurrency: 2,
-		AckWait: cmp.Or(l.o.workerAckWait, neverLost), StopTimeout: 1,
-	})
-	if err != nil {
-		t.Fatal(err)
+	for n := 1; ; n++ {
+		p, announced := l.newWorker(t, tr)
+		l.worker = p
+		if p.await(announced) { // the toolbox may still have the announcements of the worker before
+			break
+		}
+		if n == maxTries {
+			t.Fatalf("no worker announces its tools: %s", p.describe())
+		}
+		l.graves.Go(p.bury)
 	}
-	p.run(w.Run)
-	l.worker = p
 	ctx, cancel := context.WithTimeout(l.ctx, deadline)
 	defer cancel()
 	if err := l.toolbox.Wait(ctx, toolLook, toolNote, toolPay, toolHold, toolAsk); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// newWorker starts a worker, and returns it and what is closed once its tools are announced.
+func (l *stage) newWorker(t testing.TB, tr *trial) (p *process, announced <-chan struct{}) {
+	t.Helper()
+	p = startProcess(t, l, l.name("worker"), tr)
+	ready := newSignal()
+	w, err := worker.New(worker.Options{
+		ID: p.id, NC: p.conn.NATS(), JS: p.conn.JetStream(), Tools: l.tools(p), Concurrency: 2,
+		AckWait: cmp.Or(l.o.workerAckWait, neverLost), StopTimeout: 1, Announced: ready.fire,
+		Logger: l.log.Logger(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.run(w.Run)
+	return p, ready.done
 }
 
 // tools returns the tools of one worker. Each counts its executions, and answers with its name and the call's id.
