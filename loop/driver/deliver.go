@@ -116,7 +116,7 @@ func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct
 	}
 	if response, ok := c.Data.(*schemas.ToolResponse); ok {
 		call := d.state.Call(response.Call)
-		if call == nil || call.End != nil || response.Nonce != "" && response.Nonce != call.Nonce {
+		if call == nil || call.End != nil || response.Nonce != call.Nonce {
 			return nil, nil // the call or its turn has ended, with the first result; or the result is another call's
 		}
 		done = make(chan struct{})

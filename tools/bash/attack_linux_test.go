@@ -38,7 +38,7 @@ func actAsAttacker() {
 		return
 	}
 	for _, group := range [][]attack{powerAttacks(), memoryAttacks(), mountAttacks(), scheduleAttacks(), exitAttacks(),
-		fileAttacks(), otherAttacks()} {
+		leaseAttacks(), fileAttacks(), otherAttacks()} {
 		for _, a := range group {
 			outcome := "refused"
 			err := a.try(hidden)

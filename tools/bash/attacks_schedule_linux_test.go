@@ -2,6 +2,7 @@ package bash_test
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -80,6 +81,20 @@ func exitAttacks() []attack {
 			return nil // the end of this process detaches it
 		}
 		return errors.Join(errno, traced.Process.Kill())
+	}}}
+}
+
+// leaseAttacks keep others from opening a file. The kernel would grant this lease: the file is the command's own.
+func leaseAttacks() []attack {
+	return []attack{{"a lease of a file", func(string) error {
+		f, err := os.CreateTemp(".", "leased")
+		if err != nil {
+			return nil // the lease was not refused
+		}
+		defer os.Remove(f.Name())
+		defer f.Close()
+		_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
+		return err
 	}}}
 }
 

@@ -14,6 +14,8 @@ import "golang.org/x/net/bpf"
 //   - the scheduling of other processes: the first process of a sandbox, which ends it, has the user of the command.
 //     With the lowest priority, beside many busy processes, it would get no time in which to end, even by SIGKILL;
 //   - stops of traced processes at their exit: two processes that trace each other so cannot be ended, even by SIGKILL;
+//   - leases of files: with one, a command that may only read a file of the worker's user, such as a NATS server's,
+//     makes each open of that file wait for up to 45 seconds, again and again;
 //   - calls that could do any of this unseen by the filter: their arguments are in memory, or they are executed later.
 
 // Constants of the kernel's interface, from linux/audit.h, linux/sched.h, linux/seccomp.h, linux/socket.h and errno.h.
@@ -31,6 +33,8 @@ const (
 	setOptions    = 0x4200
 	seize         = 0x4206
 	traceExit     = 0x40
+
+	setLease = 1024 // F_SETLEASE, of fcntl
 
 	notPermitted   = 1
 	noSuchCall     = 38
@@ -56,6 +60,7 @@ type arch struct {
 	schedules              []uint32 // calls that are allowed if their first argument is 0, the calling thread
 	priorities             []kindCall
 	ptrace                 uint32
+	fcntls                 []uint32
 }
 
 // A modeCall is a call that takes the mode of a file; mode is the index of that argument, from 0. The calls in opens
@@ -71,32 +76,32 @@ type kindCall struct{ call, kind uint32 }
 // missing lists add_key, request_key, keyctl, clone3, openat2, io_uring_setup and, on i386, socketcall, on amd64 the
 // ptrace of x32, whose number is another one. modes lists
 // chmod, fchmod, fchmodat, fchmodat2, creat, mknod and mknodat. schedules lists sched_setparam, sched_setscheduler,
-// sched_setaffinity and sched_setattr, priorities setpriority and ioprio_set.
+// sched_setaffinity and sched_setattr, priorities setpriority and ioprio_set. fcntls lists fcntl and fcntl64.
 var (
 	amd64 = arch{
 		0xc000003e, 0x40000000, []uint32{248, 249, 250, 435, 437, 425, 521}, 272, 56, 41,
 		[]modeCall{{90, 1}, {91, 1}, {268, 2}, {452, 2}, {85, 1}, {133, 1}, {259, 2}}, []modeCall{{2, 2}, {257, 3}},
-		[]uint32{142, 144, 203, 314}, []kindCall{{141, 0}, {251, 1}}, 101,
+		[]uint32{142, 144, 203, 314}, []kindCall{{141, 0}, {251, 1}}, 101, []uint32{72},
 	}
 	i386 = arch{
 		0x40000003, 0, []uint32{286, 287, 288, 435, 437, 425, 102}, 310, 120, 359,
 		[]modeCall{{15, 1}, {94, 1}, {306, 2}, {452, 2}, {8, 1}, {14, 1}, {297, 2}}, []modeCall{{5, 2}, {295, 3}},
-		[]uint32{154, 156, 241, 351}, []kindCall{{97, 0}, {289, 1}}, 26,
+		[]uint32{154, 156, 241, 351}, []kindCall{{97, 0}, {289, 1}}, 26, []uint32{55, 221},
 	}
 	arm64 = arch{
 		0xc00000b7, 0, []uint32{217, 218, 219, 435, 437, 425}, 97, 220, 198,
 		[]modeCall{{52, 1}, {53, 2}, {452, 2}, {33, 2}}, []modeCall{{56, 3}},
-		[]uint32{118, 119, 122, 274}, []kindCall{{140, 0}, {30, 1}}, 117,
+		[]uint32{118, 119, 122, 274}, []kindCall{{140, 0}, {30, 1}}, 117, []uint32{25},
 	}
 	arm = arch{
 		0x40000028, 0, []uint32{309, 310, 311, 435, 437, 425}, 337, 120, 281,
 		[]modeCall{{15, 1}, {94, 1}, {333, 2}, {452, 2}, {8, 1}, {14, 1}, {324, 2}}, []modeCall{{5, 2}, {322, 3}},
-		[]uint32{154, 156, 241, 380}, []kindCall{{97, 0}, {314, 1}}, 26,
+		[]uint32{154, 156, 241, 380}, []kindCall{{97, 0}, {314, 1}}, 26, []uint32{55, 221},
 	}
 	riscv = arch{
 		0xc00000f3, 0, []uint32{217, 218, 219, 435, 437, 425}, 97, 220, 198,
 		[]modeCall{{52, 1}, {53, 2}, {452, 2}, {33, 2}}, []modeCall{{56, 3}},
-		[]uint32{118, 119, 122, 274}, []kindCall{{140, 0}, {30, 1}}, 117,
+		[]uint32{118, 119, 122, 274}, []kindCall{{140, 0}, {30, 1}}, 117, []uint32{25},
 	}
 )
 
@@ -165,6 +170,10 @@ func (a arch) filter() []bpf.Instruction {
 			argument(3), unlessBits(traceExit, 1), refuse(notPermitted), allow)
 	}
 	when(a.ptrace, append(options, allow)...)
+	for _, call := range a.fcntls {
+		when(call, argument(1), bpf.JumpIf{Cond: bpf.JumpEqual, Val: setLease, SkipFalse: 1},
+			refuse(notPermitted), allow)
+	}
 	socket := []bpf.Instruction{argument(0)}
 	for _, family := range families {
 		socket = append(socket, bpf.JumpIf{Cond: bpf.JumpEqual, Val: family, SkipFalse: 1}, allow)

@@ -19,7 +19,8 @@ func TestSystemCallNumbers(t *testing.T) {
 	want := []uint32{unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL, unix.SYS_CLONE3,
 		unix.SYS_OPENAT2, unix.SYS_IO_URING_SETUP}
 	if !slices.Equal(a.missing[:6], want) || a.unshare != unix.SYS_UNSHARE || a.clone != unix.SYS_CLONE ||
-		a.socket != unix.SYS_SOCKET || a.ptrace != unix.SYS_PTRACE {
+		a.socket != unix.SYS_SOCKET || a.ptrace != unix.SYS_PTRACE ||
+		a.fcntls[0] != unix.SYS_FCNTL || setLease != unix.F_SETLEASE {
 		t.Errorf("%+v, want %v, %d, %d, %d", a, want, unix.SYS_UNSHARE, unix.SYS_CLONE, unix.SYS_SOCKET)
 	}
 	if want := []uint32{unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETAFFINITY,

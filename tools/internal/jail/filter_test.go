@@ -73,6 +73,13 @@ func TestFilter(t *testing.T) {
 			if got := called(t, list, a.audit, a.ptrace, 16, 7, 0, traceExit); got != retAllow { // no options: a signal
 				t.Errorf("%s, %#x, ptrace of another kind: %#x", goarch, a.audit, got)
 			}
+			for _, call := range a.fcntls {
+				for command, want := range map[uint32]uint32{0: retAllow, 6: retAllow, setLease: retErrno | notPermitted} {
+					if got := called(t, list, a.audit, call, 3, command, 1); got != want {
+						t.Errorf("%s, %#x, fcntl %d with %d: %#x, want %#x", goarch, a.audit, call, command, got, want)
+					}
+				}
+			}
 			for _, c := range a.modes {
 				testMode(t, list, a, c, 0)
 			}
