@@ -79,7 +79,7 @@ func (r *goldenRig) finish(n int) {
 		} else {
 			r.deliver("golden-result-"+string(call.Key), &schemas.ToolResponse{
 				Call: call.Key, ToolCallID: call.ToolCall.ID, ToolName: call.ToolCall.Name,
-				Result: schemas.TextResult("late, but here"),
+				Result: schemas.TextResult("late, but here"), Nonce: call.Nonce,
 			})
 		}
 	}

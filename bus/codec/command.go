@@ -78,13 +78,27 @@ func DecodeCommand(session string, kind schemas.CommandKind, header nats.Header,
 	if onlyRunnersSend(kind) && !isOwn(session, id, payload) {
 		return schemas.Command{}, reject(schemas.RejectInvalid, "a %s has the id that a runner gives it", kind)
 	}
-	if kind == schemas.CommandToolResult && !isOwn(session, id, payload) {
-		id = fallbackID
+	if result, ok := payload.(*schemas.ToolResponse); ok {
+		result.Nonce = cmp.Or(result.Nonce, nonceIn(first(header, jetstream.MsgIDHeader), session, result.Call))
+		if !isOwn(session, id, payload) {
+			id = fallbackID
+		}
 	}
 	return schemas.Command{
 		ID: id, Session: session, Source: body.source, Time: cmp.Or(body.time, storedAt),
 		TraceParent: body.trace, Data: payload,
 	}, nil
+}
+
+// nonceIn returns the nonce in the Nats-Msg-Id of a result, <session>/<call>/<nonce>/result. A worker may name it only
+// there.
+func nonceIn(msgID, session string, call schemas.CallKey) string {
+	rest, _ := strings.CutPrefix(msgID, session+"/"+string(call)+"/")
+	nonce, _ := strings.CutSuffix(rest, "/result")
+	if rest == msgID || nonce == rest {
+		return ""
+	}
+	return nonce
 }
 
 // commandBody is a command without its envelope. id, source and time are empty if there was no envelope.

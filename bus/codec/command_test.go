@@ -236,3 +236,27 @@ func TestResultDoesNotTakeAClientsID(t *testing.T) {
 		}
 	}
 }
+
+// A worker may name the nonce of a call in the Nats-Msg-Id of its result only.
+func TestNonceOfAResult(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ nonce, msgID, want string }{
+		{`,"nonce":"N1"`, "s1/c2/N2/result", "N1"},
+		{"", "s1/c2/N2/result", "N2"},
+		{"", "s1/c2/result/RANDOM", ""}, // the request had none
+		{"", "s1/c2/result", ""},
+		{"", "s1/c3/N2/result", ""},
+		{"", "s2/c2/N2/result", ""},
+		{"", "", ""},
+	} {
+		data := `{"call":"c2","toolCallId":"t","toolName":"bash","result":{"content":[]},"isError":false` + c.nonce + `}`
+		header := nats.Header{"Nats-Msg-Id": {c.msgID}}
+		cmd, err := codec.DecodeCommand("s1", schemas.CommandToolResult, header, []byte(data), "cmd-7", storedAt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cmd.Data.(*schemas.ToolResponse).Nonce; got != c.want {
+			t.Errorf("nonce %q and id %q: %q, want %q", c.nonce, c.msgID, got, c.want)
+		}
+	}
+}

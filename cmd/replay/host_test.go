@@ -52,7 +52,8 @@ func TestVerifyOfWhatAHostHasSaved(t *testing.T) {
 	expect(t, w.replay("list"), cli.StatusOK, "waiting for tools", "")
 	call := <-tools.calls
 	deliver("c2", &schemas.ToolResponse{Call: call.Call, ToolCallID: call.ToolCallID, ToolName: call.ToolName,
-		Result: schemas.ToolResult{Details: json.RawMessage("[ 1, 2 ]")}, DurationMs: 42, Worker: "w1"})
+		Result: schemas.ToolResult{Details: json.RawMessage("[ 1, 2 ]")}, DurationMs: 42, Worker: "w1",
+		Nonce: call.Nonce})
 	deliver("c3", &schemas.Steer{Input: schemas.Input{Text: ""}})
 	got := w.replay("verify")
 	expect(t, got, cli.StatusOK, "1 session, 0 bad", "")

@@ -64,7 +64,7 @@ func newTrial(ctx context.Context, l *stage, s *scenario, session string, faults
 		scenario: s, session: session, model: s.model(), ctx: ctx, conn: l.conn, store: l.store, stage: l,
 		held: newSignal(), open: newSignal(), atWork: newSignal(), faulted: newSignal(),
 		stopped: make(chan *process, 1+len(faults)),
-		faults: faults, asked: map[place]int{}, first: map[string]uint64{}, began: map[string]*signal{},
+		faults:  faults, asked: map[place]int{}, first: map[string]uint64{}, began: map[string]*signal{},
 		executed: map[string]int{}, watching: map[string]*witness{}, waiting: map[string]bool{},
 	}
 	return tr

@@ -306,6 +306,7 @@ func (r *resting) answer(session string) string {
 		if d, ok := e.Data.(*schemas.ToolExecutionStart); ok {
 			raw, err := schemas.Marshal(schemas.ToolResponse{
 				Call: schemas.NewCallKey(e.Seq), ToolCallID: d.ToolCallID, ToolName: d.ToolName, Result: schemas.TextResult("held"),
+				Nonce: d.Nonce,
 			})
 			if err != nil {
 				r.t.Fatal(err)

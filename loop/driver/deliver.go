@@ -117,7 +117,9 @@ func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct
 	if response, ok := c.Data.(*schemas.ToolResponse); ok {
 		call := d.state.Call(response.Call)
 		if call == nil || call.End != nil || response.Nonce != call.Nonce {
-			return nil, nil // the call or its turn has ended, with the first result; or the result is another call's
+			// The call or its turn has ended, with the first result; or the result is another call's. A result without the
+			// nonce may be the answer to whoever may call some tool, and chose this call's subject.
+			return nil, nil
 		}
 		done = make(chan struct{})
 		d.arrivals = append(d.arrivals, arrival{cause: c.ID, result: response, call: response.Call, done: done})

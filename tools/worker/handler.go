@@ -38,7 +38,8 @@ func (h toolHandler) handle(msg *message.Message) ([]*message.Message, error) {
 	}
 	req, err := h.parse(msg.Payload, queue, session, call)
 	tool := h.metrics.tool(h.tool.Name)
-	if err != nil && !strings.HasPrefix(raw.Headers().Get(jetstream.MsgIDHeader), session+"/"+call) {
+	nonce, requested := nonceOf(raw, session, call)
+	if err != nil && !requested {
 		// No runner sent this message: a NATS server published a reply at this subject (docs/protocol.md). A call may
 		// have the same subject, and an answer here would count as the answer to that call.
 		tool.rejected(rejectForeign)
@@ -47,7 +48,7 @@ func (h toolHandler) handle(msg *message.Message) ([]*message.Message, error) {
 	if err != nil {
 		h.opts.Logger.Warn("malformed tool call", "tool", queue.String(), "session", session, "call", call, "err", err)
 		tool.rejected(rejectMalformed)
-		req = schemas.ToolRequest{Session: session, Call: schemas.CallKey(call), ToolName: h.tool.Name}
+		req = schemas.ToolRequest{Session: session, Call: schemas.CallKey(call), ToolName: h.tool.Name, Nonce: nonce}
 		return h.answer(msg, req, schemas.ErrorResult("The request of this call was malformed: "+err.Error()), true, 0)
 	}
 	if !h.repeatable(req) && (h.started.startedBefore(req.IdempotencyKey(), msg) || md.NumDelivered > 1) {
@@ -66,6 +67,17 @@ func (h toolHandler) handle(msg *message.Message) ([]*message.Message, error) {
 	took := time.Since(start)
 	tool.end(outcome, took)
 	return h.answer(msg, req, result, outcome != outcomeOK, took)
+}
+
+// nonceOf returns the nonce in the Nats-Msg-Id of a request, <session>/<call>/<nonce>, "" if it ends before that. It
+// returns false if a runner gives requests no such id.
+func nonceOf(raw jetstream.Msg, session, call string) (nonce string, requested bool) {
+	rest, found := strings.CutPrefix(raw.Headers().Get(jetstream.MsgIDHeader), session+"/"+call)
+	if !found || rest == "" {
+		return "", found
+	}
+	nonce, found = strings.CutPrefix(rest, "/")
+	return nonce, found && schemas.CheckToken("nonce", nonce) == nil
 }
 
 // parse decodes a request and checks that it matches its subject, because the server's permissions protect only the

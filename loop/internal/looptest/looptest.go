@@ -162,6 +162,7 @@ func Prompt(text string) *schemas.Prompt { return &schemas.Prompt{Input: schemas
 func AnswerTo(req schemas.ToolRequest, text string) (string, *schemas.ToolResponse) {
 	return "result-" + string(req.Call), &schemas.ToolResponse{
 		Call: req.Call, ToolCallID: req.ToolCallID, ToolName: req.ToolName, Result: schemas.TextResult(text),
+		Nonce: req.Nonce,
 	}
 }
 

@@ -15,7 +15,7 @@ import "golang.org/x/net/bpf"
 //     With the lowest priority, beside many busy processes, it would get no time in which to end, even by SIGKILL;
 //   - stops of traced processes at their exit: two processes that trace each other so cannot be ended, even by SIGKILL;
 //   - leases of files: with one, a command that may only read a file of the worker's user, such as a NATS server's,
-//     makes each open of that file wait for up to 45 seconds, again and again;
+//     makes each open of that file wait for up to 45 seconds;
 //   - calls that could do any of this unseen by the filter: their arguments are in memory, or they are executed later.
 
 // Constants of the kernel's interface, from linux/audit.h, linux/sched.h, linux/seccomp.h, linux/socket.h and errno.h.
