@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"time"
@@ -16,12 +17,16 @@ type ToolAnswer struct {
 	ToolResponse
 }
 
+// NoNonce is the nonce of an answer to a request that had none: it is not the answer to a call that has one. Who may
+// call a tool can have its worker answer in any session's inbox, by a request for that session without a nonce.
+const NoNonce = "-"
+
 // Answer returns the answer of a worker to the request, after the tool ran for the duration took. Its id is the same
 // for every worker, so that a session accepts one answer.
 func (r ToolRequest) Answer(worker string, result ToolResult, isError bool, took time.Duration) ToolAnswer {
 	return ToolAnswer{"result/" + string(r.Call), ToolResponse{
 		Call: r.Call, ToolCallID: r.ToolCallID, ToolName: r.ToolName, Result: result, IsError: isError,
-		DurationMs: took.Milliseconds(), Worker: worker, Nonce: r.Nonce,
+		DurationMs: took.Milliseconds(), Worker: worker, Nonce: cmp.Or(r.Nonce, NoNonce),
 	}}
 }
 

@@ -36,7 +36,7 @@ func TestCallIsAnsweredOnce(t *testing.T) {
 
 	got, msg := r.answer()
 	got.DurationMs = 0
-	want := schemas.ToolResponse{Call: "c2", ToolCallID: "toolu_2", ToolName: "echo", Worker: "w1",
+	want := schemas.ToolResponse{Call: "c2", ToolCallID: "toolu_2", ToolName: "echo", Worker: "w1", Nonce: schemas.NoNonce,
 		Result: schemas.ToolResult{
 			Content: schemas.Contents{schemas.Text{Text: "done"}}, Details: json.RawMessage(`{"n":1}`), Terminate: true}}
 	if d := cmp.Diff(want, got); d != "" {
