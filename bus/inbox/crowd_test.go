@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// crowd is a handler whose prompts stay at work until they are let go, and that counts the sessions at work.
+// crowd is a handler whose prompts, and sessions of the crowd, stay at work until they are let go, and that counts the sessions at work.
 type crowd struct {
 	bustest.NoHost
 	free chan struct{}
@@ -39,7 +40,7 @@ func (h *crowd) Deliver(ctx context.Context, cmd schemas.Command, entered func()
 		h.working--
 	}()
 	entered()
-	if cmd.Data.CommandKind() == schemas.CommandPrompt {
+	if cmd.Data.CommandKind() == schemas.CommandPrompt || strings.HasPrefix(cmd.Session, "crowd-") {
 		select {
 		case <-h.free:
 		case <-ctx.Done():
@@ -73,14 +74,20 @@ func runCrowd(t *testing.T, most int) (c *bus.Conn, h *crowd, in *inbox.Inbox, s
 // is taken in all the same; a newcomer is, once a few have ended; and no more than the bound are at work.
 func TestACrowdDoesNotKeepOthersWaiting(t *testing.T) {
 	t.Parallel()
+	for _, kind := range []schemas.CommandKind{schemas.CommandPrompt, schemas.CommandSteer, schemas.CommandFollowUp} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			testCrowd(t, kind)
+		})
+	}
+}
+
+// testCrowd starts the runs of a crowd with one kind of command. All of these kinds start a run in a session at rest.
+func testCrowd(t *testing.T, kind schemas.CommandKind) {
 	const many, most = 200, 8
 	c, h, in, _ := runCrowd(t, most)
 	bustest.Send(t, c, "old", "first")
 	bustest.Eventually(t, "the old session is at work", func() bool { return h.at("old first") == 0 })
-	for i := range many {
-		bustest.Send(t, c, fmt.Sprintf("crowd-%d", i), "go")
-	}
-	bustest.Eventually(t, "all are received", func() bool { return in.InFlight() == many+1 })
 	publish := func(session string, kind schemas.CommandKind, payload string) {
 		t.Helper()
 		msg := &nats.Msg{Subject: c.Subjects().Command(session, kind), Data: []byte(payload)}
@@ -88,6 +95,10 @@ func TestACrowdDoesNotKeepOthersWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for i := range many {
+		publish(fmt.Sprintf("crowd-%d", i), kind, "go")
+	}
+	bustest.Eventually(t, "all are received", func() bool { return in.InFlight() == many+1 })
 	publish("old", schemas.CommandSteer, "left")
 	publish("resting", schemas.CommandApprove, `{"call":"c7"}`)
 	bustest.Send(t, c, "newcomer", "hello")

@@ -2,7 +2,7 @@
 // next (admission control). It has no clock, goroutine or lock of its own.
 //
 // A message of a session that is at work never waits. The others wait in two queues: urgent messages, which continue
-// something (tool results, approvals, aborts and steering), and the rest. Each queue is served from both ends in turn
+// something (tool results, approvals and aborts), and the rest. Each queue is served from both ends in turn
 // (adaptive LIFO): a burst does not delay a later message for long, and no message waits for ever. If none of a queue
 // has started for [Patience], its newest starts beyond the bound, within the room that is reserved for that.
 package admission
@@ -49,11 +49,12 @@ type Request struct {
 	working  bool
 }
 
-// New returns a gate for maxSessions at once, at least 1. Half as many again may start after [Patience], and there is
-// room for twice as many while urgent messages wait. arm has to call [Gate.Tick] once after d.
+// New returns a gate for maxSessions at once, at least 1. Half as many again may start after [Patience]. While urgent
+// messages wait there is room for twice as many, and after [Patience] for three times: what continues a run may keep its
+// place for the model call that follows. arm has to call [Gate.Tick] once after d.
 func New(maxSessions int, arm func(d time.Duration)) *Gate {
 	return &Gate{arm: arm, working: map[string]int{}, queues: [2]*queue{
-		{room: 2 * maxSessions, reserve: 2 * maxSessions}, {room: maxSessions, reserve: maxSessions + (maxSessions+1)/2},
+		{room: 2 * maxSessions, reserve: 3 * maxSessions}, {room: maxSessions, reserve: maxSessions + (maxSessions+1)/2},
 	}}
 }
 

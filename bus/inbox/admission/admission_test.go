@@ -118,6 +118,20 @@ func TestNewestStartsAfterPatience(t *testing.T) {
 	r.want(t, "the urgent one", "result")
 }
 
+// After Patience an urgent message starts although all places are taken, by messages that were urgent themselves.
+func TestUrgentMessagesHaveAReserve(t *testing.T) {
+	t.Parallel()
+	r := newRig(2)
+	r.request(true, "a", "b", "c", "d", "e", "f", "g")
+	r.want(t, "twice as many places", "a", "b", "c", "d")
+	r.request(true, "late")
+	r.tick()
+	r.want(t, "the newest", "late")
+	r.tick()
+	r.tick()
+	r.want(t, "at most three times as many", "g")
+}
+
 // At most MaxStarting sessions start at once. When the message of one is stored, the next session starts.
 func TestStartingSessionsAreBounded(t *testing.T) {
 	t.Parallel()
