@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/keycache"
 )
 
 // DefaultKeyTimeout is the default of [KeyOptions.Timeout].
@@ -26,21 +26,12 @@ type KeyOptions struct {
 }
 
 // Keys requests the keys of providers from a key service: it sends a request without payload to agent.key.<provider>.
-// It caches a key until the key expires, and has one request per provider in flight at most. No error contains a key,
-// and nothing is logged. Its methods may be called concurrently.
+// It caches a key until the key expires, and has one request per provider in flight at most, which all share who need
+// the key ([keycache.Cache]). No error contains a key, and nothing is logged. Its methods may be called concurrently.
 type Keys struct {
-	conn *Conn
-	o    KeyOptions
-
-	mu     sync.Mutex
-	cached map[string]*cachedKey // by provider
-}
-
-// cachedKey is a provider's key. Only the goroutine that holds the lock may read and replace it.
-type cachedKey struct {
-	lock  chan struct{} // a channel, so that a goroutine can stop waiting for it when its context ends
-	key   string
-	until time.Time
+	conn  *Conn
+	o     KeyOptions
+	cache keycache.Cache
 }
 
 // NewKeys returns a client of the key service on c. The caller keeps ownership of c, which must outlive the Keys.
@@ -48,7 +39,7 @@ func NewKeys(c *Conn, o KeyOptions) *Keys {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultKeyTimeout
 	}
-	return &Keys{conn: c, o: o, cached: map[string]*cachedKey{}}
+	return &Keys{conn: c, o: o}
 }
 
 // Key returns the provider's key, empty if the service has none. If the service does not listen or does not answer, the
@@ -57,41 +48,19 @@ func (k *Keys) Key(ctx context.Context, provider string) (string, error) {
 	if err := schemas.CheckToken("provider", provider); err != nil {
 		return "", err
 	}
-	// The limit includes the wait for requests of others for the same key: these, too, may wait for a silent service.
-	ctx, cancel := context.WithTimeoutCause(ctx, k.o.Timeout, schemas.NewFailure(schemas.FailureTimeout, fmt.Sprintf(
-		"key service timed out: no answer at %s within %s", k.conn.subjects.Key(provider), k.o.Timeout)))
-	defer cancel()
-	cached := k.entry(provider)
-	select {
-	case cached.lock <- struct{}{}:
-		defer func() { <-cached.lock }()
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
-	if cached.key != "" && time.Now().Before(cached.until) {
-		return cached.key, nil
-	}
-	answer, err := k.request(ctx, provider)
-	if err != nil {
-		return "", err
-	}
-	cached.key, cached.until, err = k.o.Parse(answer)
-	if err != nil {
-		return "", fmt.Errorf("key service: %w", err)
-	}
-	return cached.key, nil
-}
-
-// entry returns the cache entry of a provider, and creates it if there is none.
-func (k *Keys) entry(provider string) *cachedKey {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	c := k.cached[provider]
-	if c == nil {
-		c = &cachedKey{lock: make(chan struct{}, 1)}
-		k.cached[provider] = c
-	}
-	return c
+	return k.cache.Key(ctx, provider, func(ctx context.Context) (key string, until time.Time, err error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, k.o.Timeout, schemas.NewFailure(schemas.FailureTimeout, fmt.Sprintf(
+			"key service timed out: no answer at %s within %s", k.conn.subjects.Key(provider), k.o.Timeout)))
+		defer cancel()
+		answer, err := k.request(ctx, provider)
+		if err != nil {
+			return "", until, err
+		}
+		if key, until, err = k.o.Parse(answer); err != nil {
+			return "", until, fmt.Errorf("key service: %w", err)
+		}
+		return key, until, nil
+	})
 }
 
 func (k *Keys) request(ctx context.Context, provider string) ([]byte, error) {

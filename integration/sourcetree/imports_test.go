@@ -41,6 +41,7 @@ var loopInternals = []string{"loop/internal/panics", "loop/internal/background"}
 var importRules = []importRule{
 	{"schemas", nil, []string{"github.com/santhosh-tekuri/jsonschema/v5"}},
 	{"schemas/casetest", nil, nil},
+	{"schemas/keycache", nil, nil},
 	{"schemas/toolargs", []string{"schemas"}, []string{"github.com/dlclark/regexp2"}},
 	{"schemas/toolargs/cached", []string{"schemas"}, nil},
 	{"sessionfile", []string{"schemas"}, nil},

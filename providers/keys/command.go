@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/keycache"
 )
 
 const (
@@ -23,53 +23,27 @@ const (
 
 // Command gets keys from a program. It passes the provider as the last argument; the program prints the key, nothing
 // if it has none, or a JSON object {"key": "...", "expiresAt": "RFC 3339"}. Only a key with an expiry time is reused
-// until then. Keys of a provider are requested one at a time.
+// until then. The program runs once at a time for each provider, for all who need the key ([keycache.Cache]).
 type Command struct {
 	environ, args []string
-
-	now func() time.Time
-
-	mu   sync.Mutex
-	keys map[string]*cached
-}
-
-// cached is a provider's key. Only the goroutine that has sent to turn may read and replace it, and run the program.
-type cached struct {
-	turn  chan struct{}
-	key   string
-	until time.Time
+	cache         keycache.Cache
 }
 
 // NewCommand returns a source that runs a program with arguments, and with environ as its environment, in the form of
 // [os.Environ]. Other processes of the user, such as commands of the tool bash without a sandbox, can read it.
 func NewCommand(environ []string, args ...string) *Command {
-	return &Command{environ: environ, args: args, now: time.Now, keys: map[string]*cached{}}
+	return &Command{environ: environ, args: args}
 }
 
 // Key is [Source.Key].
 func (c *Command) Key(ctx context.Context, provider string) (string, error) {
-	c.mu.Lock()
-	h := c.keys[provider]
-	if h == nil {
-		h = &cached{turn: make(chan struct{}, 1)}
-		c.keys[provider] = h
-	}
-	c.mu.Unlock()
-	select {
-	case h.turn <- struct{}{}:
-		defer func() { <-h.turn }()
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
-	if h.key != "" && c.now().Before(h.until) {
-		return h.key, nil
-	}
-	out, err := c.run(ctx, provider)
-	if err != nil {
-		return "", err
-	}
-	h.key, h.until, err = ParseAnswer(out)
-	return h.key, err
+	return c.cache.Key(ctx, provider, func(ctx context.Context) (key string, until time.Time, err error) {
+		out, err := c.run(ctx, provider)
+		if err != nil {
+			return "", until, err
+		}
+		return ParseAnswer(out)
+	})
 }
 
 func (c *Command) run(ctx context.Context, provider string) ([]byte, error) {
