@@ -17,7 +17,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// crowd is a handler whose prompts, and sessions of the crowd, stay at work until they are let go, and that counts the sessions at work.
+// crowd is a handler whose prompts, and sessions of the crowd, stay at work until they are let go, and that counts the
+// sessions at work.
 type crowd struct {
 	bustest.NoHost
 	free chan struct{}

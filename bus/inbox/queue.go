@@ -89,8 +89,8 @@ func (q queue) receive(c *reader.Consumer, msg jetstream.Msg) {
 	}, msg.Reply())
 }
 
-// urgent reports whether a kind of command only continues a run. Commands that may start a run of a session at rest wait
-// behind these; if the session is at work, none of them waits.
+// urgent reports whether a kind of command only continues a run. Commands that may start a run of a session at rest
+// wait behind these; if the session is at work, none of them waits.
 func urgent(kind schemas.CommandKind) bool {
 	switch kind {
 	case schemas.CommandPrompt, schemas.CommandSteer, schemas.CommandFollowUp, schemas.CommandContinue,

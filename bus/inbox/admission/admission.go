@@ -50,8 +50,8 @@ type Request struct {
 }
 
 // New returns a gate for maxSessions at once, at least 1. Half as many again may start after [Patience]. While urgent
-// messages wait there is room for twice as many, and after [Patience] for three times: what continues a run may keep its
-// place for the model call that follows. arm has to call [Gate.Tick] once after d.
+// messages wait there is room for twice as many, and after [Patience] for three times: what continues a run may keep
+// its place for the model call that follows. arm has to call [Gate.Tick] once after d.
 func New(maxSessions int, arm func(d time.Duration)) *Gate {
 	return &Gate{arm: arm, working: map[string]int{}, queues: [2]*queue{
 		{room: 2 * maxSessions, reserve: 3 * maxSessions}, {room: maxSessions, reserve: maxSessions + (maxSessions+1)/2},
