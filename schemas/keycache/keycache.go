@@ -40,8 +40,8 @@ type flight struct {
 
 // Key returns the provider's key from the cache, or from a request that begins after Key was called. It waits for one
 // request of others at most; if that fails it fails, too, because the one who is asked may be silent. If ctx ends
-// before that, Key returns the cause. A request for which nobody waits any more is canceled. The request that is made is that
-// of one of the callers, so all have to give equal ones.
+// before that, Key returns the cause. A request for which nobody waits any more is canceled. The request that is made
+// is that of one of the callers, so all have to give equal ones.
 func (c *Cache) Key(ctx context.Context, provider string, request Request) (string, error) {
 	c.mu.Lock()
 	e := c.entry(provider)
