@@ -228,10 +228,15 @@ func nextReply(s *State, r *Run) Step {
 	return CallModel{}
 }
 
+// windowBytes is how many bytes of arguments the calls of a session in flight may have together; the first is always in
+// flight. All sessions share one stream of calls, 256 MiB by default, which a few with large arguments could fill.
+const windowBytes = 1 << 20
+
 // BeyondWindow reports, by the index of the call, which calls of the turn under way must wait before they are
-// dispatched: at most window calls of one tool are in flight at once; a window of zero or less is no limit. The last
-// calls of a tool wait, so that a call which may be dispatched now may also be dispatched later, unless a call before
-// it had to wait for approval. Sub-agents have their own limits and take no place in the window.
+// dispatched: at most window calls of one tool are in flight at once, and calls with 1 MiB of arguments; a window of
+// zero or less is no limit. The last calls wait, so that a call which may be dispatched now may also be dispatched
+// later, unless a call before it had to wait for approval. Sub-agents have their own limits and take no place in the
+// window.
 func (s *State) BeyondWindow(window int) []bool {
 	if s.Run == nil || s.Run.Turn == nil {
 		return nil
@@ -240,13 +245,16 @@ func (s *State) BeyondWindow(window int) []bool {
 	if window <= 0 {
 		return beyond
 	}
+	size := 0
 	for i := range s.Run.Turn.Calls {
 		c := &s.Run.Turn.Calls[i]
 		if c.End != nil || c.AwaitsApproval() || s.BeginsSubagent(*c) {
 			continue
 		}
+		before := size
 		inFlight[c.ToolCall.Name]++
-		beyond[i] = inFlight[c.ToolCall.Name] > window
+		size += len(c.ToolCall.Arguments)
+		beyond[i] = inFlight[c.ToolCall.Name] > window || before > 0 && size > windowBytes
 	}
 	return beyond
 }

@@ -173,9 +173,9 @@ type Deps struct {
 
 	IdleTimeout time.Duration // longest a model call may go without a semantic event; 0 is no limit
 	AbortGrace  time.Duration // time that cancelled tools get to stop; 0 waits for ever
-	// CallWindow is how many calls of one tool a session may have dispatched at once ([loop.State.BeyondWindow]), so that
-	// a session with a thousand calls does not starve other sessions; 0 is no limit. Further calls follow as results
-	// arrive.
+	// CallWindow is how many calls of one tool a session may have dispatched at once, with 1 MiB of arguments
+	// ([loop.State.BeyondWindow]), so that a session with a thousand calls does not starve other sessions; 0 is no
+	// limit. Further calls follow as results arrive.
 	CallWindow int
 }
 
