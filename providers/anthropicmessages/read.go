@@ -38,6 +38,7 @@ type block struct {
 func read(s *assemble.Stream, body io.Reader) error {
 	r := reader{stream: s, blocks: make(map[int]*block)}
 	events := sse.NewDecoder(body)
+	defer events.Close()
 	for !r.done {
 		e, err := events.Next()
 		switch {

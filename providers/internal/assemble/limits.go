@@ -38,6 +38,9 @@ func (s *Stream) grow(n int) bool {
 	if s.size += int64(n); s.size > s.limits.Reply {
 		s.exceed("the reply has more than %d bytes", s.limits.Reply)
 	}
+	if err := s.held.Hold(int(s.size)); err != nil {
+		s.stop(err)
+	}
 	return s.exceeded == nil
 }
 
@@ -68,8 +71,13 @@ func (s *Stream) countValues(arguments []byte) bool {
 
 // exceed ends the stream with the code too_large. Nothing more is read or added to the reply.
 func (s *Stream) exceed(format string, limit int64) {
+	s.stop(schemas.NewFailure(schemas.FailureTooLarge, fmt.Sprintf(format, limit)))
+}
+
+// stop ends the stream with the first of these errors.
+func (s *Stream) stop(err error) {
 	if s.exceeded == nil {
-		s.exceeded = schemas.NewFailure(schemas.FailureTooLarge, fmt.Sprintf(format, limit))
-		s.cancel(s.exceeded)
+		s.exceeded = err
+		s.cancel(err)
 	}
 }

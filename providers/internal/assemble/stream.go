@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/providers/internal/held"
 	"github.com/loopbus/loopbus/providers/internal/transport"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -37,6 +38,7 @@ type Stream struct {
 	values   int   // JSON values of the arguments of all calls that have ended
 	exceeded error // the limit that the reply exceeded
 
+	held     *held.Share // bytes of all blocks, in the budget of all replies
 	started  bool
 	left     bool // the caller has left its loop
 	yielding bool // the caller's loop body runs: a panic in it is the caller's
@@ -56,6 +58,7 @@ func Run(ctx context.Context, req *providers.Request,
 		inner, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		s := newStream(req, yield, cancel)
+		defer s.held.Release()
 		inner, s.sent = transport.WithSecrets(inner)
 		err := ctx.Err()
 		if err == nil {
@@ -82,7 +85,8 @@ func Run(ctx context.Context, req *providers.Request,
 func newStream(req *providers.Request, yield func(schemas.StreamEvent, error) bool,
 	cancel context.CancelCauseFunc) *Stream {
 	m := req.Model
-	s := &Stream{req: req, yield: yield, cancel: cancel, idleLimit: req.IdleTimeout, secrets: secretsOf(req)}
+	s := &Stream{req: req, yield: yield, cancel: cancel, idleLimit: req.IdleTimeout, secrets: secretsOf(req),
+		held: held.Replies.Share()}
 	s.limits = req.Limits.Or(providers.DefaultLimits)
 	s.reply = schemas.AssistantMessage{API: m.API, Provider: m.Provider, Model: m.ID, Timestamp: req.Time().UnixMilli()}
 	if s.idleLimit == 0 {

@@ -37,6 +37,7 @@ func UnknownReason(reason string) error {
 // if the body ended within that event.
 func Read(body io.Reader, take func(data []byte) error) (ended bool, err error) {
 	events := sse.NewDecoder(body)
+	defer events.Close()
 	for {
 		e, err := events.Next()
 		switch {

@@ -93,6 +93,7 @@ func newReader(s *assemble.Stream, now int64) *reader {
 // read reads the whole body.
 func (r *reader) read(body io.Reader) error {
 	events := sse.NewDecoder(body)
+	defer events.Close()
 	for {
 		e, err := events.Next()
 		if errors.Is(err, io.EOF) {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/loopbus/loopbus/providers/internal/held"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -42,16 +43,28 @@ type Decoder struct {
 	name   string
 	skipLF bool // the previous line ended in CR, which may be the first half of CRLF
 	begun  bool // a byte order mark has been skipped, if there was one
+	share  *held.Share
+	room   int // length of raw up to which share holds raw and data
 }
 
-// NewDecoder returns a decoder that reads from r. It reads ahead, but never waits for more input than it needs.
+// NewDecoder returns a decoder that reads from r. It reads ahead, but never waits for more input than it needs. The
+// caller has to call [Decoder.Close] at the end.
 func NewDecoder(r io.Reader) *Decoder {
-	return &Decoder{in: bufio.NewReaderSize(r, 32<<10), data: []byte{}}
+	return &Decoder{in: bufio.NewReaderSize(r, 32<<10), data: []byte{}, share: held.Replies.Share(), room: keptBuffer / 2}
+}
+
+// Close returns the memory of long events to the budget of all replies. Decoding must not continue.
+func (d *Decoder) Close() { d.share.Release() }
+
+// hold makes room for a longer event: raw, and data, which may be as long.
+func (d *Decoder) hold() error {
+	d.room *= 2
+	return d.share.Hold(2 * d.room)
 }
 
 // Next returns the next event. It skips blocks that are only comments, but returns blocks without data, which have a
 // nil Data. At the end of the input it returns io.EOF. If an event is too long, or would use too much memory when
-// decoded, the error has the code too_large. Other errors of the reader are returned unchanged, and the part of the
+// decoded, the error has the code too_large; if all replies together use too much, overloaded. Other errors of the reader are returned unchanged, and the part of the
 // event before them is lost.
 func (d *Decoder) Next() (Event, error) {
 	for {
@@ -79,6 +92,8 @@ func (d *Decoder) block() (Event, error) {
 	var e Event
 	if cap(d.raw) > keptBuffer {
 		d.raw, d.data = nil, []byte{}
+		d.share.Release()
+		d.room = keptBuffer / 2
 	}
 	d.raw, d.data = d.raw[:0], d.data[:0]
 	for {
@@ -134,6 +149,11 @@ func (d *Decoder) line() error {
 		}
 	}
 	for {
+		if len(d.raw) >= d.room {
+			if err := d.hold(); err != nil {
+				return err
+			}
+		}
 		c, err := d.in.ReadByte()
 		if err != nil {
 			return err
