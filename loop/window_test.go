@@ -25,7 +25,10 @@ func TestBeyondWindow(t *testing.T) {
 		calls []loop.Call
 		want  []bool
 	}{
-		"calls":               {[]loop.Call{call("a", 1), call("a", 1), call("b", 1), call("a", 1)}, []bool{false, false, false, true}},
+		"calls": {
+			[]loop.Call{call("a", 1), call("a", 1), call("b", 1), call("a", 1)},
+			[]bool{false, false, false, true},
+		},
 		"bytes":               {[]loop.Call{call("a", 600*kib), call("b", 600*kib), call("c", 1)}, []bool{false, true, true}},
 		"the first is large":  {[]loop.Call{call("a", 2000*kib), call("b", 1)}, []bool{false, true}},
 		"the first has ended": {[]loop.Call{ended, call("b", 900*kib), call("c", 200*kib)}, []bool{false, false, true}},

@@ -64,8 +64,8 @@ func (d *Decoder) hold() error {
 
 // Next returns the next event. It skips blocks that are only comments, but returns blocks without data, which have a
 // nil Data. At the end of the input it returns io.EOF. If an event is too long, or would use too much memory when
-// decoded, the error has the code too_large; if all replies together use too much, overloaded. Other errors of the reader are returned unchanged, and the part of the
-// event before them is lost.
+// decoded, the error has the code too_large; if all replies together use too much, overloaded. Other errors of the
+// reader are returned unchanged, and the part of the event before them is lost.
 func (d *Decoder) Next() (Event, error) {
 	for {
 		e, err := d.block()
