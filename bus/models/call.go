@@ -22,6 +22,7 @@ import (
 type serverCall struct {
 	s        *Server
 	first    *nats.Msg
+	caller   string // whose share it uses
 	id       string
 	out      partWriter
 	frames   *batcher
@@ -38,7 +39,7 @@ type serverCall struct {
 func newServerCall(s *Server, first *nats.Msg) *serverCall {
 	id := rand.Text()
 	return &serverCall{
-		s: s, first: first, id: id, whole: make(chan []byte, 1), in: partReader{limit: s.o.MaxBytes},
+		s: s, first: first, caller: callerOf(first), id: id, whole: make(chan []byte, 1), in: partReader{limit: s.o.MaxBytes},
 		out: partWriter{nc: s.conn.NATS(), subject: first.Reply, reply: s.conn.Subjects().ModelCall(id)},
 	}
 }
@@ -64,12 +65,11 @@ func (c *serverCall) run(ctx context.Context) {
 		return
 	}
 	c.s.uploads.end(c)
-	release := c.s.slot()
-	if release == nil {
+	if !c.s.places.Take(c.caller, 1) {
 		c.fail(ctx, errServerFull)
 		return
 	}
-	defer release()
+	defer c.s.places.Release(c.caller, 1)
 	c.model = req.Model
 	c.relay(ctx, req)
 }
@@ -113,19 +113,19 @@ func (c *serverCall) receive(m *nats.Msg) {
 	}
 }
 
-// take is reserve, but while the quota is exhausted it ends the requests that are not whole, the oldest first. It
-// returns false if this call is the oldest or has ended, or if there is none.
+// take is reserve, but while the quota is exhausted it ends requests that are not whole, of the caller with the most
+// bytes. It returns false if this call is one of them or has ended, or if there is none.
 func (c *serverCall) take(n int) bool {
 	for !c.reserve(n) {
 		if c.hasEnded() {
 			return false
 		}
-		oldest := c.s.uploads.oldest()
-		if oldest == nil || oldest == c {
+		surplus := c.s.uploads.endOneOf(c.s.requests.Held)
+		if surplus == nil || surplus == c {
 			return false
 		}
-		oldest.cancel(errQuotaExceeded)
-		oldest.releaseQuota()
+		surplus.cancel(errQuotaExceeded)
+		surplus.releaseQuota()
 	}
 	return true
 }
@@ -136,12 +136,12 @@ func (c *serverCall) hasEnded() bool {
 	return c.reserved < 0
 }
 
-// reserve reserves n bytes of the quota of the server. It returns false if the quota is exhausted or the call
+// reserve reserves n bytes of the quota of the server. It returns false if the caller has used up its share or the call
 // has ended.
 func (c *serverCall) reserve(n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.reserved < 0 || !c.s.requests.reserve(n) {
+	if c.reserved < 0 || !c.s.requests.Take(c.caller, n) {
 		return false
 	}
 	c.reserved += n
@@ -156,9 +156,9 @@ const valueBytes = 256
 func (c *serverCall) reserveDecoded(payload []byte) error {
 	values := schemas.CountValues(payload)
 	switch n := values * valueBytes; {
-	case n > c.s.requests.limit:
+	case n > c.s.requests.Limit()/2: // the largest share
 		return schemas.NewFailure(schemas.FailureTooLarge, fmt.Sprintf("the request has %d values, more than %d", values,
-			c.s.requests.limit/valueBytes))
+			c.s.requests.Limit()/2/valueBytes))
 	case !c.take(n):
 		return errQuotaExceeded
 	}
@@ -170,7 +170,7 @@ func (c *serverCall) releaseQuota() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reserved > 0 {
-		c.s.requests.release(c.reserved)
+		c.s.requests.Release(c.caller, c.reserved)
 	}
 	c.reserved = -1
 }

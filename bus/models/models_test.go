@@ -215,7 +215,7 @@ func TestUploadsAreBounded(t *testing.T) {
 		say(done("here"))
 		return nil
 	})
-	serveModels(t, c, model, models.ServerOptions{MaxTotal: 20_000})
+	serveModels(t, c, model, models.ServerOptions{MaxTotal: 40_000}) // half of it for one caller
 	inbox, err := c.NATS().SubscribeSync(c.NATS().NewInbox())
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +283,7 @@ func TestDecodedRequestsAreBounded(t *testing.T) {
 	if got := with(10).Content.JoinText(); got != "10" {
 		t.Errorf("ten tools: %q", got)
 	}
-	wantFailure(t, with(5_000), "values, more than 4096")
+	wantFailure(t, with(5_000), "values, more than 2048")
 }
 
 // A stream that stores requests acknowledges them, which is no part of an answer.

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/shares"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -40,10 +41,10 @@ type ServerOptions struct {
 type Server struct {
 	conn     *bus.Conn
 	o        ServerOptions
-	slots    chan struct{}
+	places   *shares.Shares // of the running calls
 	calls    sync.WaitGroup
 	ready    chan struct{}
-	requests quota
+	requests *shares.Shares // bytes of the requests
 	uploads  uploads
 
 	mu      sync.Mutex
@@ -66,8 +67,8 @@ func NewServer(c *bus.Conn, o ServerOptions) *Server {
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.MaxTotal = cmp.Or(o.MaxTotal, defaultMaxTotal)
-	return &Server{conn: c, o: o, slots: make(chan struct{}, o.Concurrency), ready: make(chan struct{}),
-		requests: quota{limit: o.MaxTotal}, uploads: uploads{most: o.Concurrency}, serving: map[string]*serverCall{}}
+	return &Server{conn: c, o: o, places: shares.New(o.Concurrency), ready: make(chan struct{}),
+		requests: shares.New(o.MaxTotal), uploads: uploads{most: o.Concurrency}, serving: map[string]*serverCall{}}
 }
 
 // Ready returns a channel that is closed once the server receives calls.
@@ -131,8 +132,8 @@ func (s *Server) register(c *serverCall) (unregister func()) {
 	}
 }
 
-// accept starts a call, or refuses it if all slots are in use, so that the caller may try another server. It drops a
-// call whose reply subject is not a client's inbox: a client must not make this process publish where the client itself
+// accept starts a call, or refuses it if its caller has no place left, so that the caller may try another server. It
+// drops a call whose reply subject is not a client's inbox: a client must not make this process publish where the client itself
 // may not.
 func (s *Server) accept(ctx context.Context, m *nats.Msg) {
 	if !schemas.MayAnswer(m.Reply) {
@@ -140,7 +141,7 @@ func (s *Server) accept(ctx context.Context, m *nats.Msg) {
 		return
 	}
 	call := newServerCall(s, m)
-	if len(s.slots) == cap(s.slots) {
+	if !s.places.Fits(call.caller, 1) {
 		call.refuse(ctx, errServerFull)
 		return
 	}
@@ -149,16 +150,6 @@ func (s *Server) accept(ctx context.Context, m *nats.Msg) {
 		surplus.cancel(errServerFull)
 	}
 	s.calls.Go(func() { call.run(ctx) })
-}
-
-// slot reserves a slot for a call whose request is whole. release is nil if none is free.
-func (s *Server) slot() (release func()) {
-	select {
-	case s.slots <- struct{}{}:
-		return func() { <-s.slots }
-	default:
-		return nil
-	}
 }
 
 // refusePending ends the subscription and refuses the requests that this process has received already. It drains the

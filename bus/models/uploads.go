@@ -7,7 +7,7 @@ import (
 
 // uploads are the calls whose requests are not whole yet. They do not count as running calls: a client that begins
 // requests and never ends them must not keep others from their models. For a request beyond the limit of their number,
-// or of the bytes of all requests, the one that was begun first is ended.
+// or of the bytes of all requests, one of the caller that has the most is ended.
 type uploads struct {
 	most int
 
@@ -23,21 +23,34 @@ func (u *uploads) begin(c *serverCall) (surplus *serverCall) {
 	if len(u.calls) <= u.most {
 		return nil
 	}
-	surplus = u.calls[0]
-	u.calls = slices.Delete(u.calls, 0, 1)
-	return surplus
+	of := map[string]int{}
+	for _, c := range u.calls {
+		of[c.caller]++
+	}
+	return u.remove(func(caller string) int { return of[caller] })
 }
 
-// oldest removes and returns the call that was begun first, or nil.
-func (u *uploads) oldest() *serverCall {
+// endOneOf removes and returns a call of the caller that has the most, or nil.
+func (u *uploads) endOneOf(has func(caller string) int) *serverCall {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.calls) == 0 {
+	return u.remove(has)
+}
+
+// remove removes and returns the call that was begun first of the caller that has the most.
+func (u *uploads) remove(has func(caller string) int) *serverCall {
+	at, most := -1, -1
+	for i, c := range u.calls {
+		if n := has(c.caller); n > most {
+			at, most = i, n
+		}
+	}
+	if at < 0 {
 		return nil
 	}
-	oldest := u.calls[0]
-	u.calls = slices.Delete(u.calls, 0, 1)
-	return oldest
+	c := u.calls[at]
+	u.calls = slices.Delete(u.calls, at, at+1)
+	return c
 }
 
 // end removes a call, if it is still there.

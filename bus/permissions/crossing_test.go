@@ -19,9 +19,9 @@ import (
 
 // crossing is a configuration with accounts for some users, and with a user of the account of the streams who serves
 // models and may do nothing else.
-func crossing(t *testing.T, own ...permissions.Name) (addr string) {
+func crossing(t *testing.T, own []permissions.User) (addr string) {
 	t.Helper()
-	config, err := permissions.Accounts(schemas.Subjects{}, admins, users(own...))
+	config, err := permissions.Accounts(schemas.Subjects{}, admins, own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func crossing(t *testing.T, own ...permissions.Name) (addr string) {
 // asking is a client of models with an account of its own, and the requests as the server of models gets them.
 func asking(t *testing.T) (client *models.Client, server *nats.Conn, requests, control *nats.Subscription) {
 	t.Helper()
-	addr := crossing(t, permissions.ModelUser)
+	addr := crossing(t, users(permissions.ModelUser))
 	server = as(t, addr, string(permissions.ModelServer))
 	requests, err := server.QueueSubscribeSync("agent.model.request", "models")
 	if err == nil {

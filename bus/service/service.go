@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/loopbus/loopbus/bus/shares"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -41,8 +42,8 @@ type Endpoint struct {
 	Subject string
 	Queue   string
 	// Share returns whose a request is, by its subject, such as its session; nil means shared by all. Requests with
-	// the same share use at most half of Concurrency, so that a client that may query one session cannot block the
-	// others.
+	// the same share leave as many places free as they use, so that a client that may query one session cannot block
+	// the others.
 	Share func(subject string) string
 	// Answer returns the payload of the answer. If it returns an [Error], that determines the error answer; other
 	// errors are answered with code 500 and their text. It is called concurrently.
@@ -68,7 +69,7 @@ type server struct {
 	identity  micro.ServiceIdentity
 	started   time.Time
 	endpoints []*endpoint
-	slots     slots
+	places    *shares.Shares
 	work      sync.WaitGroup
 }
 
@@ -87,7 +88,7 @@ func Run(ctx context.Context, nc *nats.Conn, o Options, endpoints ...Endpoint) e
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	s := &server{
-		o: o, nc: nc, started: time.Now().UTC(), slots: slots{most: o.Concurrency, held: map[string]int{}},
+		o: o, nc: nc, started: time.Now().UTC(), places: shares.New(o.Concurrency),
 		identity: micro.ServiceIdentity{Name: o.Name, ID: rand.Text(), Version: o.Version, Metadata: o.Metadata},
 	}
 	for _, e := range endpoints {
@@ -137,21 +138,24 @@ func (s *server) subscribe(ctx context.Context) (subs []*nats.Subscription, err 
 	return subs, err
 }
 
-// receive answers a request in its own goroutine if a slot is free.
+// receive answers a request in its own goroutine if a place is free.
 func (s *server) receive(ctx context.Context, e *endpoint, m *nats.Msg) {
 	if !schemas.MayAnswer(m.Reply) {
 		s.o.Logger.Debug("request not answered, reply subject is not an inbox", "subject", m.Subject)
 		e.count(time.Now(), errors.New("the reply subject is not an inbox"))
 		return
 	}
-	release := s.slots.take(e.Share, m.Subject)
-	if release == nil {
+	whose := ""
+	if e.Share != nil {
+		whose = e.Share(m.Subject)
+	}
+	if !s.places.Take(whose, 1) {
 		e.count(time.Now(), s.o.Busy)
 		s.refuse(m, s.o.Busy)
 		return
 	}
 	s.work.Go(func() {
-		defer release()
+		defer s.places.Release(whose, 1)
 		begun := time.Now()
 		ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 		defer cancel()
