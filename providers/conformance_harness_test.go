@@ -48,7 +48,7 @@ func parrot(body []byte) providers.StreamFunc {
 				return fmt.Errorf("%d %s", failure.Status, failure.Text())
 			}
 			s.Start()
-			err = repeat(s, sse.NewDecoder(resp.Body))
+			err = repeat(s, sse.NewDecoder(resp.Body, s.Share()))
 			if ctx.Err() != nil {
 				s.EndAll()
 			}

@@ -133,8 +133,8 @@ func (s *Server) register(c *serverCall) (unregister func()) {
 }
 
 // accept starts a call, or refuses it if its caller has no place left, so that the caller may try another server. It
-// drops a call whose reply subject is not a client's inbox: a client must not make this process publish where the client itself
-// may not.
+// drops a call whose reply subject is not a client's inbox: a client must not make this process publish where the
+// client itself may not.
 func (s *Server) accept(ctx context.Context, m *nats.Msg) {
 	if !schemas.MayAnswer(m.Reply) {
 		s.o.Logger.Warn("model call dropped: its reply subject is no inbox", "reply", fmt.Sprintf("%.100q", m.Reply))

@@ -19,9 +19,9 @@ type Shares struct {
 // New returns Shares of limit units.
 func New(limit int) *Shares { return &Shares{limit: limit, held: map[string]int{}} }
 
-// Take takes n units for a caller, until Release. It takes nothing and returns false if fewer are free, or if the caller
-// would then hold more than stay free. For the caller "", which stands for all who cannot be told apart, only the limit
-// counts. A single unit is no share: one that is free is given to a caller who has none.
+// Take takes n units for a caller, until Release. It takes nothing and returns false if fewer are free, or if the
+// caller would then hold more than stay free; but a caller who holds none gets a single unit while one is free. For
+// the caller "", which stands for all who cannot be told apart, only the limit counts.
 func (s *Shares) Take(caller string, n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

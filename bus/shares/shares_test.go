@@ -38,8 +38,8 @@ func TestShares(t *testing.T) {
 		caller string
 		units  int
 		want   bool
-	}{{"a", 51, false}, {"a", 50, true}, {"a", 1, false}, {"b", 26, false}, {"b", 10, true}, {"b", 10, true}, {"b", 10, false},
-		{"c", 15, true}, {"", 16, false}, {"", 15, true}, {"d", 1, false}} {
+	}{{"a", 51, false}, {"a", 50, true}, {"a", 1, false}, {"b", 26, false}, {"b", 10, true}, {"b", 10, true},
+		{"b", 10, false}, {"c", 15, true}, {"", 16, false}, {"", 15, true}, {"d", 1, false}} {
 		if fits, took := s.Fits(step.caller, step.units), s.Take(step.caller, step.units); fits != step.want ||
 			took != step.want {
 			t.Errorf("step %d: fits %v, takes %v", n+1, fits, took)

@@ -37,7 +37,7 @@ type block struct {
 // read reads the reply to its end.
 func read(s *assemble.Stream, body io.Reader) error {
 	r := reader{stream: s, blocks: make(map[int]*block)}
-	events := sse.NewDecoder(body)
+	events := sse.NewDecoder(body, s.Share())
 	defer events.Close()
 	for !r.done {
 		e, err := events.Next()

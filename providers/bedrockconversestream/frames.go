@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 
+	"github.com/loopbus/loopbus/providers/internal/held"
 	"github.com/loopbus/loopbus/providers/internal/sse"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -26,11 +27,15 @@ type frames struct {
 	in      *bufio.Reader
 	decoder *eventstream.Decoder
 	payload []byte // the buffer of the previous frame, which the next one reuses
+	share   *held.Share
 }
 
-func newFrames(body io.Reader) *frames {
-	return &frames{in: bufio.NewReaderSize(body, 32<<10), decoder: eventstream.NewDecoder()}
+// newFrames returns a reader whose long frames are counted in share.
+func newFrames(body io.Reader, share *held.Share) *frames {
+	return &frames{in: bufio.NewReaderSize(body, 32<<10), decoder: eventstream.NewDecoder(), share: share}
 }
+
+func (f *frames) close() { f.share.Release() }
 
 // next returns the next frame, which is valid until the next call. Its payload is within the limits for decoding.
 func (f *frames) next() (eventstream.Message, error) {
@@ -47,7 +52,8 @@ func (f *frames) next() (eventstream.Message, error) {
 	return frame, schemas.CheckValues("a frame of the Bedrock stream", frame.Payload, schemas.MaxReplyValues)
 }
 
-// checkLengths returns an error if the lengths that the next frame states exceed the limits. It ignores bytes that are
+// checkLengths returns an error if the lengths that the next frame states exceed the limits, or what all replies may
+// have. It ignores bytes that are
 // not a frame; the decoder returns an error for them.
 func (f *frames) checkLengths() error {
 	prelude, err := f.in.Peek(12)
@@ -56,7 +62,7 @@ func (f *frames) checkLengths() error {
 	}
 	all, headers := binary.BigEndian.Uint32(prelude), binary.BigEndian.Uint32(prelude[4:])
 	if all <= maxFrame && headers <= maxHeaders {
-		return nil
+		return f.share.Hold(int(all)) // the decoder allocates what the frame states
 	}
 	return schemas.NewFailure(schemas.FailureTooLarge, fmt.Sprintf(
 		"a frame of the Bedrock stream has %d bytes, %d of them of headers: over %d or %d", all, headers, maxFrame,

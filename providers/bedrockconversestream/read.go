@@ -33,7 +33,8 @@ type reader struct {
 // read reads the reply to its end.
 func read(s *assemble.Stream, body io.Reader) error {
 	r := reader{stream: s, blocks: make(map[int]*assemble.Block)}
-	in := newFrames(body)
+	in := newFrames(body, s.Share())
+	defer in.close()
 	for r.reason == "" || !r.counted {
 		frame, err := in.next()
 		if errors.Is(err, io.EOF) {

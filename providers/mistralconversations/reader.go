@@ -32,7 +32,7 @@ func newReader(s *assemble.Stream) *reader {
 
 // read reads the whole body.
 func (r *reader) read(body io.Reader) error {
-	ended, err := chat.Read(body, r.chunk)
+	ended, err := chat.Read(body, r.s.Share(), r.chunk)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func newReader(s *assemble.Stream, m *providers.Model) *reader {
 
 // read reads the whole body.
 func (r *reader) read(body io.Reader) error {
-	ended, err := chat.Read(body, r.chunk)
+	ended, err := chat.Read(body, r.s.Share(), r.chunk)
 	if err != nil {
 		return err
 	}

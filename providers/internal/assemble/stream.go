@@ -72,6 +72,8 @@ func Run(ctx context.Context, req *providers.Request,
 			s.fail(s.exceeded)
 		case errors.Is(context.Cause(inner), errIdle) && err != nil:
 			s.end(schemas.StopError, schemas.FailureTimeout, s.idleText())
+		case held.Ended(context.Cause(inner)) && err != nil:
+			s.fail(context.Cause(inner))
 		case err == nil && s.reply.StopReason == "":
 			s.fail(errNoFinish)
 		case err != nil:
@@ -86,7 +88,7 @@ func newStream(req *providers.Request, yield func(schemas.StreamEvent, error) bo
 	cancel context.CancelCauseFunc) *Stream {
 	m := req.Model
 	s := &Stream{req: req, yield: yield, cancel: cancel, idleLimit: req.IdleTimeout, secrets: secretsOf(req),
-		held: held.Replies.Share()}
+		held: held.Replies.Share(cancel)}
 	s.limits = req.Limits.Or(providers.DefaultLimits)
 	s.reply = schemas.AssistantMessage{API: m.API, Provider: m.Provider, Model: m.ID, Timestamp: req.Time().UnixMilli()}
 	if s.idleLimit == 0 {
@@ -107,6 +109,10 @@ func (s *Stream) guard(ctx context.Context, play func(context.Context, *Stream) 
 	}()
 	return play(ctx, s)
 }
+
+// Share returns a share of the budget of all replies, for what a reader of the reply holds. The stream fails if the
+// share has to release its memory.
+func (s *Stream) Share() *held.Share { return held.Replies.Share(s.cancel) }
 
 // Start records that the vendor has begun to answer. Only the first call counts; the other methods imply it.
 func (s *Stream) Start() {

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/loopbus/loopbus/providers/internal/failure"
+	"github.com/loopbus/loopbus/providers/internal/held"
 	"github.com/loopbus/loopbus/providers/internal/sse"
 	"github.com/loopbus/loopbus/providers/internal/wtf8"
 	"github.com/loopbus/loopbus/schemas"
@@ -31,12 +32,13 @@ func UnknownReason(reason string) error {
 	return failure.New("Unhandled stop reason: "+reason, 0, reason)
 }
 
-// Read calls take with each chunk of a streamed reply. data is valid until take returns. ended reports whether the
-// stream ended with [DONE]; if the body ends without it, Read returns false and no error. An error of take ends Read.
+// Read calls take with each chunk of a streamed reply. Long chunks are counted in share. data is valid until take
+// returns. ended reports whether the stream ended with [DONE]; if the body ends without it, Read returns false and no
+// error. An error of take ends Read.
 // If it wraps a syntax error, as [Decode] returns it, the chunk is malformed: Read returns a server_error, or no error
 // if the body ended within that event.
-func Read(body io.Reader, take func(data []byte) error) (ended bool, err error) {
-	events := sse.NewDecoder(body)
+func Read(body io.Reader, share *held.Share, take func(data []byte) error) (ended bool, err error) {
+	events := sse.NewDecoder(body, share)
 	defer events.Close()
 	for {
 		e, err := events.Next()

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/providers/internal/chat"
+	"github.com/loopbus/loopbus/providers/internal/held"
 )
 
 var errVendor = errors.New("the vendor's error")
@@ -42,7 +43,7 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			ended, err := chat.Read(tc.body, func(data []byte) error {
+			ended, err := chat.Read(tc.body, held.New(1<<30, 0).Share(nil), func(data []byte) error {
 				var v any
 				if err := chat.Decode(data, &v); err != nil {
 					return err

@@ -92,7 +92,7 @@ func newReader(s *assemble.Stream, now int64) *reader {
 
 // read reads the whole body.
 func (r *reader) read(body io.Reader) error {
-	events := sse.NewDecoder(body)
+	events := sse.NewDecoder(body, r.s.Share())
 	defer events.Close()
 	for {
 		e, err := events.Next()

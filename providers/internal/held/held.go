@@ -3,8 +3,9 @@
 package held
 
 import (
+	"errors"
 	"fmt"
-	"sync/atomic"
+	"sync"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -19,42 +20,91 @@ const (
 // Replies is the budget of the replies of this process.
 var Replies = New(limit, free)
 
-// Budget bounds the bytes of all its shares. Its shares may be used concurrently.
+// Budget bounds the bytes of all its shares. When they have more together, the largest share ends. So a server that
+// sends replies as large as it may does not keep others from theirs. Its shares may be used concurrently.
 type Budget struct {
-	limit, free int64
-	used        atomic.Int64
+	limit, free int
+
+	mu    sync.Mutex
+	bytes int             // of large
+	large map[*Share]bool // the shares that count
 }
 
 // New returns a budget of limit bytes, of which a share counts those beyond free.
-func New(limit, free int64) *Budget { return &Budget{limit: limit, free: free} }
+func New(limit, free int) *Budget {
+	return &Budget{limit: limit, free: free, large: map[*Share]bool{}}
+}
 
-// Share returns a new share, which holds nothing.
-func (b *Budget) Share() *Share { return &Share{budget: b} }
+// Share returns a new share, which holds nothing. The budget calls end, from any goroutine, if the share has to release
+// its memory; the error has the code overloaded, with which the model call is retried later.
+func (b *Budget) Share(end func(error)) *Share { return &Share{budget: b, end: end} }
 
 // A Share is what one part of a reply holds. It is not safe for concurrent use.
 type Share struct {
 	budget *Budget
-	used   int64
+	end    func(error)
+
+	// Guarded by the budget's lock. Only Hold and Release of this share change counted.
+	counted int
+	ended   bool
 }
 
-// Hold records that the part holds n bytes now. If the budget does not allow as much, the error has the code
-// overloaded, with which the model call is retried later.
+// Hold records that the part holds n bytes now. It returns the error with which the share has to end, if it does.
 func (s *Share) Hold(n int) error {
-	more := max(int64(n)-s.budget.free, 0) - s.used
-	if more == 0 {
+	b, counted := s.budget, max(n-s.budget.free, 0)
+	if counted == s.counted {
 		return nil
 	}
-	if used := s.budget.used.Add(more); more > 0 && used > s.budget.limit {
-		s.budget.used.Add(-more)
-		return schemas.NewFailure(schemas.FailureOverloaded, fmt.Sprintf(
-			"the large replies that this process receives have more than %d bytes together", s.budget.limit))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.ended {
+		return b.err()
 	}
-	s.used += more
+	b.count(s, counted)
+	for b.bytes > b.limit {
+		largest := b.largest()
+		b.count(largest, 0)
+		largest.ended = true
+		if largest == s {
+			return b.err()
+		}
+		largest.end(b.err())
+	}
 	return nil
 }
 
-// Release returns what the share holds to the budget.
+// Release releases what the share holds.
 func (s *Share) Release() {
-	s.budget.used.Add(-s.used)
-	s.used = 0
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	s.budget.count(s, 0)
+}
+
+// count changes how many bytes of a share count.
+func (b *Budget) count(s *Share, counted int) {
+	b.bytes += counted - s.counted
+	if s.counted = counted; counted > 0 {
+		b.large[s] = true
+	} else {
+		delete(b.large, s)
+	}
+}
+
+func (b *Budget) largest() (largest *Share) {
+	for s := range b.large {
+		if largest == nil || s.counted > largest.counted {
+			largest = s
+		}
+	}
+	return largest
+}
+
+// errLargest is wrapped by the error of a share that had to end.
+var errLargest = errors.New("the large replies that this process receives have too many bytes together")
+
+// Ended returns whether err, such as the cause of a context, is that of a share that had to end.
+func Ended(err error) bool { return errors.Is(err, errLargest) }
+
+func (b *Budget) err() error {
+	return &schemas.FailureError{Code: schemas.FailureOverloaded, Err: fmt.Errorf("%w: over %d", errLargest, b.limit)}
 }

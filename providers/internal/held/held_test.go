@@ -6,30 +6,46 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-func TestLargeRepliesShareABudget(t *testing.T) {
+func TestTheLargestReplyEnds(t *testing.T) {
 	t.Parallel()
-	b := &Budget{limit: 1000, free: 100}
-	first, second, small := b.Share(), b.Share(), b.Share()
-	hold := func(s *Share, n int, want bool) {
+	b := New(1000, 100)
+	type reply struct {
+		*Share
+		ended error
+	}
+	share := func() *reply {
+		r := &reply{}
+		r.Share = b.Share(func(err error) { r.ended = err })
+		return r
+	}
+	hold := func(r *reply, n int, want bool) {
 		t.Helper()
-		err := s.Hold(n)
-		if (err == nil) != want || err != nil && schemas.FailureCodeOf(err) != schemas.FailureOverloaded {
+		err := r.Hold(n)
+		if (err == nil) != want || err != nil && (schemas.FailureCodeOf(err) != schemas.FailureOverloaded || !Ended(err)) {
 			t.Errorf("hold %d: %v", n, err)
 		}
 	}
-	hold(first, 1100, true) // all of the budget
-	hold(first, 1101, false)
-	hold(second, 101, false)
+	all, alone, small := share(), share(), share()
+	hold(all, 1100, true)
 	hold(small, 100, true) // it is not counted
-	hold(first, 600, true)
-	hold(second, 600, true)
-	hold(second, 601, false)
-	first.Release()
-	first.Release()
-	hold(second, 1100, true)
-	second.Release()
-	small.Release()
-	if n := b.used.Load(); n != 0 {
-		t.Errorf("%d bytes are held after all shares were released", n)
+	hold(alone, 101, true) // ends the largest
+	if !Ended(all.ended) || schemas.FailureCodeOf(all.ended) != schemas.FailureOverloaded {
+		t.Errorf("the largest reply: %v", all.ended)
+	}
+	hold(all, 1101, false)
+	hold(alone, 1101, false) // itself is the largest
+	first, second := share(), share()
+	hold(first, 700, true)
+	hold(second, 500, true)
+	hold(second, 450, true)
+	hold(second, 800, false)
+	if first.ended != nil || second.ended != nil {
+		t.Errorf("ended: %v, %v", first.ended, second.ended)
+	}
+	for _, r := range []*reply{all, alone, small, first, first, second} {
+		r.Release()
+	}
+	if b.bytes != 0 || len(b.large) != 0 {
+		t.Errorf("%d bytes of %d shares count after all were released", b.bytes, len(b.large))
 	}
 }

@@ -48,7 +48,7 @@ func NewReader(s *assemble.Stream, price func(tier string) float64) *Reader {
 
 // Read reads the whole body.
 func (r *Reader) Read(body io.Reader) error {
-	if _, err := chat.Read(body, r.take); err != nil {
+	if _, err := chat.Read(body, r.s.Share(), r.take); err != nil {
 		return err
 	}
 	if !r.ended {

@@ -5,31 +5,42 @@ import (
 	"testing"
 
 	"github.com/loopbus/loopbus/providers/internal/held"
-	"github.com/loopbus/loopbus/schemas"
 )
 
-// Events that are long and do not end share the budget of all replies. Short ones are read whatever others hold.
+// Events that are long and do not end share the budget of all replies: the longest ends. Short ones are read whatever
+// others hold.
 func TestUnfinishedEventsShareABudget(t *testing.T) {
 	t.Parallel()
-	budget := held.New(8<<20, keptBuffer)
-	decoder := func(event string) *Decoder {
-		d := NewDecoder(strings.NewReader("data: " + event + "\n\n"))
-		d.share = budget.Share()
-		t.Cleanup(d.Close)
-		return d
+	budget := held.New(12<<20, keptBuffer)
+	type reading struct {
+		*Decoder
+		ended error
 	}
-	next := func(d *Decoder, want schemas.FailureCode) {
+	read := func(event string) *reading {
 		t.Helper()
-		_, err := d.Next()
-		if (err == nil) != (want == "") || err != nil && schemas.FailureCodeOf(err) != want {
-			t.Errorf("%v, want the code %q", err, want)
+		r := &reading{}
+		r.Decoder = NewDecoder(strings.NewReader("data: "+event+"\n\ndata: next\n\n"), budget.Share(func(err error) {
+			r.ended = err
+		}))
+		t.Cleanup(r.Close)
+		if _, err := r.Next(); err != nil {
+			t.Fatal(err)
 		}
+		return r
 	}
-	long := strings.Repeat("x", 3<<20)
-	first := decoder(long)
-	next(first, "") // it holds the event until the next one is read
-	next(decoder(long), schemas.FailureOverloaded)
-	next(decoder("short"), "")
-	first.Close()
-	next(decoder(long), "")
+	long := read(strings.Repeat("x", 3<<20)) // it holds the event until the next one is read
+	short, middle := read("short"), read(strings.Repeat("x", 1<<20))
+	if long.ended != nil {
+		t.Fatalf("within the budget: %v", long.ended)
+	}
+	other := read(strings.Repeat("x", 2<<20))
+	if !held.Ended(long.ended) || short.ended != nil || middle.ended != nil || other.ended != nil {
+		t.Errorf("ended: %v, %v, %v, %v, want the first", long.ended, short.ended, middle.ended, other.ended)
+	}
+	if _, err := other.Next(); err != nil {
+		t.Error(err)
+	}
+	if again := read(strings.Repeat("x", 3<<20)); again.ended != nil {
+		t.Errorf("there is room after events were read: %v", again.ended)
+	}
 }

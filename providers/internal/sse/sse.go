@@ -47,10 +47,10 @@ type Decoder struct {
 	room   int // length of raw up to which share holds raw and data
 }
 
-// NewDecoder returns a decoder that reads from r. It reads ahead, but never waits for more input than it needs. The
-// caller has to call [Decoder.Close] at the end.
-func NewDecoder(r io.Reader) *Decoder {
-	return &Decoder{in: bufio.NewReaderSize(r, 32<<10), data: []byte{}, share: held.Replies.Share(), room: keptBuffer / 2}
+// NewDecoder returns a decoder that reads from r, and whose long events are counted in share. It reads ahead, but never
+// waits for more input than it needs. The caller has to call [Decoder.Close] at the end.
+func NewDecoder(r io.Reader, share *held.Share) *Decoder {
+	return &Decoder{in: bufio.NewReaderSize(r, 32<<10), data: []byte{}, share: share, room: keptBuffer / 2}
 }
 
 // Close returns the memory of long events to the budget of all replies. Decoding must not continue.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/providers/internal/held"
 	"github.com/loopbus/loopbus/providers/internal/sse"
 )
 
@@ -20,7 +21,7 @@ type event struct {
 }
 
 func read(r io.Reader) (events []event, err error) {
-	for d := sse.NewDecoder(r); ; {
+	for d := sse.NewDecoder(r, share()); ; {
 		e, err := d.Next()
 		if err != nil {
 			return events, err
@@ -79,7 +80,7 @@ func TestDecoderReturnsErrors(t *testing.T) {
 }
 
 func TestRawHasAllLines(t *testing.T) {
-	d := sse.NewDecoder(strings.NewReader(": c\r\nevent: x\rdata: a\n\nrest"))
+	d := sse.NewDecoder(strings.NewReader(": c\r\nevent: x\rdata: a\n\nrest"), share())
 	for _, want := range []string{": c\nevent: x\ndata: a\n", "rest"} {
 		if e, err := d.Next(); string(e.Raw) != want || err != nil {
 			t.Errorf("%q, %v; want %q", e.Raw, err, want)
@@ -107,7 +108,7 @@ func BenchmarkDecoder(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		d := sse.NewDecoder(strings.NewReader(body))
+		d := sse.NewDecoder(strings.NewReader(body), share())
 		for {
 			if _, err := d.Next(); err != nil {
 				break
@@ -115,3 +116,6 @@ func BenchmarkDecoder(b *testing.B) {
 		}
 	}
 }
+
+// share returns a share of a budget that is large enough for a test.
+func share() *held.Share { return held.New(1<<30, 0).Share(nil) }

@@ -1,0 +1,44 @@
+package assemble_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/loopbus/loopbus/providers/internal/assemble"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// A reply that holds most of the memory of all replies, and does not go on, ends as soon as another reply needs room.
+func TestTheLargestReplyMakesRoom(t *testing.T) {
+	large, ended := make(chan struct{}), make(chan *schemas.AssistantMessage, 1)
+	code := make(chan schemas.FailureCode, 1)
+	go func() {
+		events, final := collect(t, context.Background(), request(), func(ctx context.Context, s *assemble.Stream) error {
+			share := s.Share()
+			defer share.Release()
+			if err := share.Hold(400 << 20); err != nil {
+				return err
+			}
+			s.OpenText().Delta("so far")
+			close(large)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		code <- events[len(events)-1].FailureCode
+		ended <- final
+	}()
+	<-large
+	_, final := collect(t, t.Context(), request(), func(_ context.Context, s *assemble.Stream) error {
+		share := s.Share()
+		defer share.Release()
+		s.Finish(schemas.StopStop)
+		return share.Hold(200 << 20)
+	})
+	if final.StopReason != schemas.StopStop {
+		t.Errorf("the smaller reply ends with %s %q", final.StopReason, final.ErrorMessage)
+	}
+	if c, m := <-code, <-ended; c != schemas.FailureOverloaded || m.StopReason != schemas.StopError ||
+		m.Content.JoinText() != "so far" {
+		t.Errorf("the largest reply ends with %s, %s %q", c, m.StopReason, m.ErrorMessage)
+	}
+}
