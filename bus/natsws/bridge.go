@@ -17,7 +17,8 @@ import (
 // Options configures [New]. Only Upstream is required.
 type Options struct {
 	Upstream Upstream
-	// Origins are host names, besides the requested one, whose pages may open a WebSocket.
+	// Origins are hosts, besides the requested one, whose pages may open a WebSocket; with the port if it is not the
+	// default of http or https.
 	Origins []string
 	// JWTCookie names a cookie that contains the JWT of a bearer user. The bridge adds it to a CONNECT without
 	// credentials. A proxy that authenticates users sets it; scripts of the page need not see it. "" means none.
@@ -47,10 +48,9 @@ func (o Options) withDefaults() Options {
 // Bridge is an HTTP handler that accepts WebSockets. It refuses pages from other hosts than the requested one; the
 // handler in front of it must check that the requested host is this site's (package bus/web does).
 type Bridge struct {
-	o       Options
-	slots   chan struct{}
-	origins []string
-	stop    chan struct{} // closed to end all connections
+	o     Options
+	slots chan struct{}
+	stop  chan struct{} // closed to end all connections
 
 	mu     sync.Mutex
 	closed bool
@@ -60,11 +60,7 @@ type Bridge struct {
 // New returns a bridge. The caller must [Bridge.Close] it.
 func New(o Options) *Bridge {
 	o = o.withDefaults()
-	b := &Bridge{o: o, slots: make(chan struct{}, o.MaxConnections), stop: make(chan struct{})}
-	for _, name := range o.Origins {
-		b.origins = append(b.origins, name, name+":*")
-	}
-	return b
+	return &Bridge{o: o, slots: make(chan struct{}, o.MaxConnections), stop: make(chan struct{})}
 }
 
 // Close ends all connections with the close code for a server that goes away, and returns when they have ended. It
@@ -129,7 +125,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer server.Close()
-	ws, end, err := upgrade.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: b.origins})
+	ws, end, err := upgrade.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: b.o.Origins})
 	if err != nil {
 		b.o.Logger.Debug("WebSocket upgrade failed", "err", err)
 		return // Accept has answered

@@ -301,9 +301,10 @@ func TestBounds(t *testing.T) {
 func TestForeignOrigin(t *testing.T) {
 	t.Parallel()
 	_, addr := serve(t, natsws.Options{Upstream: natsws.Upstream{InProcess: bustest.Server(t)},
-		Origins: []string{"console.example.com"}})
+		Origins: []string{"console.example.com", "other.example.com:8443"}})
 	for origin, may := range map[string]bool{"https://evil.example.com": false, "http://" + addr: true,
-		"https://console.example.com": true, "https://console.example.com:8443": true, "null": false,
+		"https://console.example.com": true, "https://console.example.com:8443": false, "null": false,
+		"https://other.example.com:8443": true, "https://other.example.com": false,
 		"https://console.example.com.evil.org": false} {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		ws, r, err := websocket.Dial(ctx, "ws://"+addr, &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {origin}}})

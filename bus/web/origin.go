@@ -20,7 +20,13 @@ func (s *Site) knownHost(host string) bool {
 }
 
 func (s *Site) named(name string) bool {
-	return slices.ContainsFunc(s.o.Names, func(n string) bool { return strings.EqualFold(n, name) })
+	return slices.ContainsFunc(s.o.Names, func(n string) bool { return hostname(n) == name })
+}
+
+// namedOrigin reports whether the host of an origin is a name, with its port, of this site. What other ports of the
+// host serve may be somebody else's.
+func (s *Site) namedOrigin(host string) bool {
+	return slices.ContainsFunc(s.o.Names, func(n string) bool { return strings.EqualFold(n, host) })
 }
 
 // hostname returns a host without its port, in lower case.
@@ -36,7 +42,7 @@ func hostname(host string) string {
 func (s *Site) ownPage(r *http.Request) bool {
 	if origin, given := r.Header["Origin"]; given {
 		u, err := url.Parse(strings.Join(origin, ","))
-		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) && !s.named(hostname(u.Host)) {
+		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) && !s.namedOrigin(u.Host) {
 			return false
 		}
 	}

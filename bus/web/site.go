@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -26,7 +27,8 @@ type Options struct {
 	Token string
 	// Loopback is true if only this machine can reach the port; localhost is then a valid name of it.
 	Loopback bool
-	// Names are further valid host names, such as that of a reverse proxy, without a port.
+	// Names are further valid host names, such as that of a reverse proxy; with its port if that is not the default of
+	// http or https.
 	Names []string
 	// MaxRequests is the limit of concurrent requests, default 512. Requests that do not begin with the token have half
 	// of this number for themselves, so that they cannot keep others out.
@@ -89,15 +91,22 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// CheckName returns an error for an invalid host name or a name with a port.
+// CheckName returns an error for an invalid name of [Options].Names.
 func CheckName(name string) error {
+	given := name
 	if _, err := netip.ParseAddr(name); err == nil {
 		return nil
+	}
+	if host, port, found := strings.Cut(name, ":"); found {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("web: %.80q is not the name of a host, or one with a port", given)
+		}
+		name = host
 	}
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
 		return r != '-' && r != '.' && r != '_' && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
 	}) {
-		return fmt.Errorf("web: %.80q is not the name of a host, without a port", name)
+		return fmt.Errorf("web: %.80q is not the name of a host, or one with a port", given)
 	}
 	return nil
 }

@@ -58,7 +58,8 @@ const bearer = "Authorization: Bearer " + token
 // TestWhoComesIn has all that a page elsewhere can send, with the token in its cookie, as a browser would add it.
 func TestWhoComesIn(t *testing.T) {
 	t.Parallel()
-	s, log := site(t, web.Options{Token: token, Loopback: true, Names: []string{"console.example.com"}})
+	s, log := site(t, web.Options{Token: token, Loopback: true,
+		Names: []string{"console.example.com", "other.example.com:8443"}})
 	cookie := strings.Split(ask(s, "GET", "/?token="+token).Header.Get("Set-Cookie"), ";")[0]
 	for _, c := range []struct {
 		name, target, headers string
@@ -71,6 +72,8 @@ func TestWhoComesIn(t *testing.T) {
 		{"the name of a proxy", "/in", "Host: console.example.com|" + bearer, 200},
 		{"a page of ours", "/in", "Origin: http://127.0.0.1:8080|Sec-Fetch-Site: same-origin|" + bearer, 200},
 		{"a page of ours behind a proxy that changes Host", "/in", "Origin: https://console.example.com|" + bearer, 200},
+		{"the name of a proxy with a port", "/in", "Host: other.example.com:8443|" + bearer, 200},
+		{"a page of ours behind a proxy with a port", "/in", "Origin: https://other.example.com:8443|" + bearer, 200},
 
 		{"no token", "/in", "", 401},
 		{"an empty token", "/in", "Authorization: Bearer ", 401},
@@ -91,6 +94,8 @@ func TestWhoComesIn(t *testing.T) {
 
 		{"a foreign page", "/in", "Origin: https://evil.example.com|Cookie: " + cookie, 403},
 		{"a page of another port", "/in", "Origin: http://127.0.0.1:3000|Sec-Fetch-Site: same-site|Cookie: " + cookie, 403},
+		{"a page of another port behind a proxy", "/in", "Origin: https://console.example.com:8443|Cookie: " + cookie, 403},
+		{"a page of the default port beside a proxy", "/in", "Origin: https://other.example.com|Cookie: " + cookie, 403},
 		{"a sandboxed frame", "/in", "Origin: null|Cookie: " + cookie, 403},
 		{"a foreign page without CORS", "/in", "Sec-Fetch-Site: cross-site|Sec-Fetch-Mode: no-cors|Cookie: " + cookie, 403},
 		{"a page of another port without CORS", "/in",
@@ -220,7 +225,8 @@ func TestRequestsAreBounded(t *testing.T) {
 func TestBadOptions(t *testing.T) {
 	t.Parallel()
 	for _, o := range []web.Options{{Token: "short"}, {Token: strings.Repeat("a b", 9)}, {Token: strings.Repeat("ä", 20)},
-		{Names: []string{"example.com:80"}}, {Names: []string{"https://example.com"}}, {Names: []string{"*"}}} {
+		{Names: []string{"example.com:0"}}, {Names: []string{"example.com:x"}}, {Names: []string{":80"}},
+		{Names: []string{"https://example.com"}}, {Names: []string{"*"}}} {
 		if _, err := web.New(o); err == nil || o.Token != "" && strings.Contains(err.Error(), o.Token) {
 			t.Errorf("%+v: %v", o.Names, err)
 		}

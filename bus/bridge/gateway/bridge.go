@@ -34,7 +34,8 @@ type Options struct {
 	// TickInterval is the interval of heartbeats to clients of protocol 4, default 15 s. WriteTimeout limits the time
 	// for a client to accept a frame, default 10 s; ConnectTimeout the time for its connect, default 10 s.
 	TickInterval, WriteTimeout, ConnectTimeout time.Duration
-	// Origins are host names, besides the requested one, whose pages may open a WebSocket.
+	// Origins are hosts, besides the requested one, whose pages may open a WebSocket; with the port if it is not the
+	// default of http or https.
 	Origins []string
 	// Logger logs connections at level debug; nil discards.
 	Logger *slog.Logger
@@ -44,7 +45,6 @@ type Options struct {
 type Bridge struct {
 	c       *client.Client
 	o       Options
-	origins []string
 	places  places
 	stop    chan struct{}
 	once    sync.Once
@@ -63,11 +63,7 @@ func New(c *client.Client, o Options) *Bridge {
 	if o.Allowed == nil {
 		o.Allowed = func(*http.Request, string) bool { return true }
 	}
-	b := &Bridge{c: c, o: o, places: places{most: o.MaxConnections}, stop: make(chan struct{}), started: time.Now()}
-	for _, name := range o.Origins {
-		b.origins = append(b.origins, name, name+":*")
-	}
-	return b
+	return &Bridge{c: c, o: o, places: places{most: o.MaxConnections}, stop: make(chan struct{}), started: time.Now()}
 }
 
 // Close ends all connections and returns when they have ended.
@@ -108,7 +104,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	b.open.Add(1)
 	defer b.open.Done()
-	ws, end, err := upgrade.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: b.origins})
+	ws, end, err := upgrade.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: b.o.Origins})
 	if err != nil {
 		return // Accept has answered
 	}
