@@ -48,7 +48,8 @@ type BridgeOptions struct {
 	// WriteTimeout is how long a server may take for what needs no work, default 5 s: a process to read a message
 	// before it is ended, a server by HTTP to say why it refuses a request, and to begin its stream of notifications.
 	WriteTimeout time.Duration
-	// MaxTools is how many tools are taken, default 256; the rest is left out, in the server's order.
+	// MaxTools is how many tools are taken, default 256; the rest is left out, in the server's order. Of a server that
+	// changes its list, the bridge offers at most four times as many names: a queue exists for each, and stays.
 	MaxTools int
 	// Offer is called with the tools after each connect and whenever they have changed. Calls are not concurrent.
 	Offer func([]tools.Tool)
@@ -72,6 +73,8 @@ type Bridge struct {
 	broken    chan struct{}      // has a token when the session is unusable
 	trouble   error              // why there is no session
 	revisions map[string]string  // of the tools in the server's latest list, by the server's names
+
+	offered map[string]bool // all names that were ever offered; only list uses it
 }
 
 // Reasons why there is no session.
@@ -82,6 +85,8 @@ var (
 	errBroken   = errors.New("the connection to it was lost")
 	errTwice    = errors.New("it is listed twice")
 	errLongName = errors.New("its name is too long")
+
+	errManyNames = errors.New("the server has changed the names of its tools too often: restart the worker to take more")
 )
 
 // NewBridge validates the options. It starts nothing.
@@ -105,7 +110,7 @@ func NewBridge(o BridgeOptions) (*Bridge, error) {
 	}
 	return &Bridge{
 		o: o, secret: newRedactor(o.Server.secrets), log: o.Logger.With("mcp", o.Server.Name), trouble: errStarting,
-		listed: make(chan struct{}, 1),
+		listed: make(chan struct{}, 1), offered: map[string]bool{},
 	}, nil
 }
 

@@ -57,6 +57,10 @@ func (b *Bridge) list(ctx context.Context, session *sdk.ClientSession) ([]tools.
 	offered, now := []tools.Tool{}, map[string]string{}
 	for i, def := range found {
 		def.Name = called[names[i]]
+		if !b.mayOffer(def.Name) {
+			b.log.Warn("tool left out", "tool", firstRunes(names[i], maxLabel), "err", errManyNames)
+			continue
+		}
 		def.Revision = revision(def)
 		offered = append(offered, tools.Tool{ToolDefinition: def, Execute: b.execute(names[i])})
 		now[names[i]] = def.Revision
@@ -65,6 +69,17 @@ func (b *Bridge) list(ctx context.Context, session *sdk.ClientSession) ([]tools.
 	defer b.mu.Unlock()
 	b.revisions = now
 	return offered, nil
+}
+
+// namesPerTool is how many names a bridge offers in its life, as a multiple of MaxTools.
+const namesPerTool = 4
+
+// mayOffer reports whether a tool may have a name: one that was offered before, or one of the first of this bridge.
+func (b *Bridge) mayOffer(name string) bool {
+	if !b.offered[name] && len(b.offered) < namesPerTool*b.o.MaxTools {
+		b.offered[name] = true
+	}
+	return b.offered[name]
 }
 
 // definitions yields the tools of all pages of a list. It yields an error if the list exceeds the limits.

@@ -46,6 +46,12 @@ func hostile(how string) {
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`, m.ID, turned(lists))
 				continue
 			}
+			if how == "renames" && lists > 1 {
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"n%d","inputSchema":{"type":"object"}},`+
+					`{"name":"m%d","inputSchema":{"type":"object"}}]}}`, m.ID, lists, lists)
+				say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+				continue
+			}
 			if how == "swarm" && lists == 2 {
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s{}]}}`, m.ID, strings.Repeat("{},", 5<<20))
 				continue
@@ -73,7 +79,7 @@ func hostile(how string) {
 						return
 					}
 				}
-			case "fickle", "swarm":
+			case "fickle", "swarm", "renames":
 				say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 			}
 		case "tools/call":
@@ -235,5 +241,22 @@ func TestATurncoatGetsNoCallOfBefore(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A server that gives its tools new names again and again gets a queue for a few of them only.
+func TestNamesOfAServerAreBounded(t *testing.T) {
+	t.Parallel()
+	r := bad(t, "renames", func(o *mcp.BridgeOptions) { o.MaxTools = 2 })
+	names := map[string]bool{}
+	r.eventually("no new name is taken", func() bool {
+		list := r.names()
+		for _, name := range list {
+			names[name] = true
+		}
+		return len(list) == 0
+	})
+	if len(names) != 8 || !strings.Contains(r.log.String(), "too often") {
+		t.Errorf("%d names are offered, and the log has:\n%s", len(names), r.log.String())
 	}
 }
