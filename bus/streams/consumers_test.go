@@ -67,3 +67,40 @@ func TestIdleConsumersOfBucketsExpire(t *testing.T) {
 		}
 	}
 }
+
+// A tool queue that no worker uses ends after a day, however it was created: the stream has room for 10,000.
+func TestIdleQueuesExpire(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	ctx, js := bustest.Deadline(t), c.JetStream()
+	config := configOf(t, c, "AGENT_TOOL")
+	config.ConsumerLimits = jetstream.StreamConsumerLimits{}
+	if _, err := js.UpdateStream(ctx, config); err != nil {
+		t.Fatal(err)
+	}
+	create := func(queue string, idle time.Duration) {
+		t.Helper()
+		_, err := js.CreateConsumer(ctx, "AGENT_TOOL", jetstream.ConsumerConfig{Durable: queue, InactiveThreshold: idle,
+			AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: "agent.tool." + queue + ".*.*"})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("for_ever", 0)
+	create("a_week", 7*24*time.Hour)
+	create("an_hour", time.Hour)
+	if err := streams.Setup(ctx, c, streams.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	create("later", 0)
+	for queue, want := range map[string]time.Duration{"for_ever": 24 * time.Hour, "a_week": 24 * time.Hour,
+		"an_hour": time.Hour, "later": 24 * time.Hour} {
+		consumer, err := js.Consumer(ctx, "AGENT_TOOL", queue)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := consumer.CachedInfo().Config.InactiveThreshold; got != want {
+			t.Errorf("queue %s may be idle for %v, want %v", queue, got, want)
+		}
+	}
+}

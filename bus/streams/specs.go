@@ -25,7 +25,10 @@ const (
 	profileMessages  = 1 << 16 // values of all profiles; each runner has the profiles in memory
 	// consumerIdle is the inactivity limit of consumers in streams where any reader may create them. It is the longest
 	// that the NATS client libraries request (decision 136).
-	consumerIdle  = 5 * time.Minute
+	consumerIdle = 5 * time.Minute
+	// queueIdle is the inactivity limit of tool queues, so that tools that nobody serves any more do not use up the
+	// consumers of the stream. Calls wait in the stream, also without a queue.
+	queueIdle     = 24 * time.Hour
 	keptRevisions = 64 // of each key; the most that NATS key-value buckets allow
 	resourceBytes = 64 << 20
 )
@@ -133,6 +136,7 @@ func toolSpec(p string, base jetstream.StreamConfig, o Options) spec {
 	c.MaxBytes = cmp.Or(c.MaxBytes, defaultToolMaxBytes)
 	c.Duplicates = toolDuplicateWindow
 	c.MaxConsumers = maxConsumers
+	c.ConsumerLimits.InactiveThreshold = queueIdle
 	c.AllowDirect = true
 	return spec{want: c, given: base}
 }

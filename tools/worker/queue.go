@@ -12,6 +12,7 @@ import (
 	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/pubsub"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
 )
 
 const (
@@ -19,6 +20,8 @@ const (
 	upgradeTimeout = 2 * time.Second
 	// maxDeliveries is how often a call is delivered before it is moved to AGENT_DEAD.
 	maxDeliveries = 10
+	// channelIdle is the inactivity limit of a channel's queues: there may be one for each tool of each session.
+	channelIdle = 10 * time.Minute
 )
 
 // queue is the durable consumer of a tool's calls. All workers of the tool share it.
@@ -27,10 +30,13 @@ type queue struct {
 	config jetstream.ConsumerConfig
 }
 
-// subscriber returns the subscriber that delivers the calls of the queue, as many at once as there are slots. The
-// consumer exists when subscriber returns.
-func (w *Worker) subscriber(ctx context.Context, name string) (message.Subscriber, error) {
-	q := queue{&w.opts, Consumer(w.opts.Subjects, name, w.opts.AckWait)}
+// subscriber returns the subscriber that delivers the calls of the tool's queue, as many at once as there are slots.
+// The consumer exists when subscriber returns.
+func (w *Worker) subscriber(ctx context.Context, tool tools.Tool) (message.Subscriber, error) {
+	q := queue{&w.opts, Consumer(w.opts.Subjects, tool.Queue().Name(), w.opts.AckWait)}
+	if tool.Channel {
+		q.config.InactiveThreshold = channelIdle
+	}
 	consumer, err := q.findOrCreate(ctx)
 	if err != nil {
 		return nil, err

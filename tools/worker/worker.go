@@ -142,7 +142,7 @@ func (w *Worker) router(ctx context.Context) (*message.Router, error) {
 	router.AddMiddleware(w.deadLetters(), middleware.CorrelationID, middleware.Recoverer)
 	for _, tool := range w.opts.Tools {
 		queue := tool.Queue().Name()
-		subscriber, err := w.subscriber(ctx, queue)
+		subscriber, err := w.subscriber(ctx, tool)
 		if err != nil {
 			return nil, fmt.Errorf("tool %s: %w", tool.Queue(), err)
 		}

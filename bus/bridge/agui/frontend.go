@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -22,6 +23,7 @@ import (
 const (
 	maxFrontends   = 256              // threads whose client tools are announced at once
 	maxTools       = 64               // per thread
+	maxAllTools    = 2048             // of all threads: each has a queue, of which the bus has 10,000
 	frontendIdle   = 10 * time.Minute // after the last request, if no call waits
 	announceWithin = 10 * time.Second
 )
@@ -64,6 +66,7 @@ type frontends struct {
 type frontend struct {
 	channel string
 	tools   string // what it announces, as JSON
+	count   int    // of tools
 	used    time.Time
 	calls   int // number of waiting calls
 	stop    context.CancelFunc
@@ -126,12 +129,11 @@ func (f *frontends) worker(session, bound, described string, list []frontendTool
 		return one, nil
 	}
 	f.sweep()
-	if f.closed || len(f.all) >= maxFrontends {
-		return nil, fmt.Errorf("announce the tools of session %s: the limit of %d threads with tools is reached", session,
-			len(f.all))
-	}
-	one := &frontend{tools: described, used: time.Now(), ready: make(chan struct{})}
 	before := f.all[session]
+	if err := f.room(before, len(list)); err != nil {
+		return nil, fmt.Errorf("announce the tools of session %s: %w", session, err)
+	}
+	one := &frontend{tools: described, count: len(list), used: time.Now(), ready: make(chan struct{})}
 	if before != nil {
 		bound = before.channel
 	}
@@ -160,6 +162,26 @@ func (f *frontends) worker(session, bound, described string, list []frontendTool
 		}
 	})
 	return one, nil
+}
+
+// room returns an error if no client may announce so many tools in place of those that it has announced before. The
+// caller holds the lock.
+func (f *frontends) room(before *frontend, count int) error {
+	if before != nil {
+		count -= before.count
+	}
+	for _, one := range f.all {
+		count += one.count
+	}
+	switch {
+	case f.closed:
+		return errors.New("the bridge is closed")
+	case before == nil && len(f.all) >= maxFrontends:
+		return fmt.Errorf("the limit of %d threads with tools is reached", maxFrontends)
+	case count > maxAllTools:
+		return fmt.Errorf("the limit of %d tools of all threads is reached", maxAllTools)
+	}
+	return nil
 }
 
 // tools returns the tools of a session's client. They refuse calls of other sessions.
