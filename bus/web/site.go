@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -111,8 +112,15 @@ func CheckName(name string) error {
 	return nil
 }
 
-// ServeHTTP serves the port.
-func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+// ServeHTTP serves the port. It does not leave a path that is not clean to the mux, which would redirect, with the
+// token of a link, before the checks.
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if at, clean := r.URL.Path, path.Clean(r.URL.Path); at != clean && (clean == "/" || at != clean+"/") {
+		s.checked(http.HandlerFunc(http.NotFound), false).ServeHTTP(w, r)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
 
 // checked calls next for requests that pass the checks.
 func (s *Site) checked(next http.Handler, ownToken bool) http.Handler {

@@ -232,3 +232,23 @@ func TestBadOptions(t *testing.T) {
 		}
 	}
 }
+
+// No answer repeats the token of a link, whatever its path is.
+func TestNoAnswerRepeatsTheToken(t *testing.T) {
+	t.Parallel()
+	s, _ := site(t, web.Options{Token: token, Loopback: true})
+	for _, at := range []string{"/", "//x/", "/../", "/a/../b", "/./", "/in/", "//", "/own//", "/x%2f..%2f",
+		"/%2e%2e/in"} {
+		for _, host := range []string{"127.0.0.1:8080", "evil.example.com"} {
+			got := ask(s, "GET", at+"?token="+token, "Host: "+host)
+			body, err := io.ReadAll(got.Body)
+			if err != nil || strings.Contains(string(body)+got.Header.Get("Location"), token) {
+				t.Errorf("%s at %s: status %d, Location %q, %q, %v", at, host, got.StatusCode, got.Header.Get("Location"), body,
+					err)
+			}
+			if got.Header.Get("Referrer-Policy") != "no-referrer" {
+				t.Errorf("%s at %s: headers %v", at, host, got.Header)
+			}
+		}
+	}
+}

@@ -33,6 +33,11 @@ type bodies struct{ held atomic.Int64 }
 // as allowed.
 func (b *bodies) hold(full func() bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			r.Body = http.NoBody
+			next.ServeHTTP(w, r)
+			return
+		}
 		size := r.ContentLength
 		if size < 0 { // unknown
 			size = maxBody
@@ -41,8 +46,8 @@ func (b *bodies) hold(full func() bool, next http.Handler) http.Handler {
 			http.Error(w, fmt.Sprintf("a request has at most %d bytes", maxBody), http.StatusRequestEntityTooLarge)
 			return
 		}
-		defer b.held.Add(-size)
-		if b.held.Add(size) > maxBodies || r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" && full() {
+		defer func() { b.held.Add(-size) }()
+		if b.held.Add(size) > maxBodies || r.Header.Get("Mcp-Session-Id") == "" && full() {
 			w.Header().Set("Retry-After", "5")
 			http.Error(w, "too many requests or sessions at once", http.StatusServiceUnavailable)
 			return
@@ -52,6 +57,8 @@ func (b *bodies) hold(full func() bool, next http.Handler) http.Handler {
 			http.Error(w, "the request was not read: "+err.Error(), http.StatusBadRequest)
 			return
 		}
+		b.held.Add(int64(len(data)) - size)
+		size = int64(len(data))
 		if data, _, err = wire.Sift(needed).Text(data); err == nil && data == nil {
 			w.WriteHeader(http.StatusAccepted)
 			return

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -43,5 +44,40 @@ func TestNotificationsThatAreNotNeeded(t *testing.T) {
 		if got != c.got || got == "" && w.Code != http.StatusAccepted {
 			t.Errorf("%.100s: %.100q, status %d", c.body, got, w.Code)
 		}
+	}
+}
+
+// What is held for a body of unknown length is its size, once it is known; requests without a body hold nothing.
+func TestBodiesHoldTheirSize(t *testing.T) {
+	t.Parallel()
+	const waiting = 4 * maxBodies / maxBody
+	b, arrived, leave := new(bodies), make(chan struct{}), make(chan struct{})
+	handler := b.hold(func() bool { return false }, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-leave
+	}))
+	var ended sync.WaitGroup
+	ask := func(method, body string) {
+		ended.Go(func() {
+			r := httptest.NewRequest(method, "/", io.NopCloser(strings.NewReader(body)))
+			r.ContentLength = -1
+			w := httptest.NewRecorder()
+			if handler.ServeHTTP(w, r); w.Code != http.StatusOK {
+				t.Errorf("%s: status %d", method, w.Code)
+				arrived <- struct{}{}
+			}
+		})
+		<-arrived
+	}
+	for range waiting {
+		ask(http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		ask(http.MethodGet, "")
+	}
+	if held := b.held.Load(); held != waiting*40 {
+		t.Errorf("%d bytes are held", held)
+	}
+	close(leave)
+	if ended.Wait(); b.held.Load() != 0 {
+		t.Errorf("%d bytes are held at the end", b.held.Load())
 	}
 }

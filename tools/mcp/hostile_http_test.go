@@ -307,3 +307,21 @@ func TestAServerThatAsksWithoutAnEnd(t *testing.T) {
 		t.Errorf("%d answers were under way", n)
 	}
 }
+
+// Responses are not requested packed: a few bytes of an endless stream would take as much time to decode as many.
+func TestNothingIsRequestedPacked(t *testing.T) {
+	t.Parallel()
+	var asked, packed atomic.Int64
+	c := badOverHTTP(t, func(_ http.ResponseWriter, r *http.Request, _ string, _ json.RawMessage) bool {
+		asked.Add(1)
+		if r.Header.Get("Accept-Encoding") != "" {
+			packed.Add(1)
+		}
+		return false
+	})
+	r := start(t, t.TempDir(), c, true)
+	r.want("echo", "{}", "ok", false)
+	if asked.Load() < 3 || packed.Load() > 0 {
+		t.Errorf("%d of %d requests accept packed responses", packed.Load(), asked.Load())
+	}
+}

@@ -31,6 +31,7 @@ func (b *Bridge) httpLink(life context.Context, end func(), sift wire.Sift) link
 	home, _ := url.Parse(b.o.Server.URL) // was checked
 	inner := http.DefaultTransport.(*http.Transport).Clone()
 	inner.MaxResponseHeaderBytes = maxHeader
+	inner.DisableCompression = true // a few bytes of a stream could take as much time to decode as many
 	client := &http.Client{
 		Transport: &httpTransport{life: life, inner: inner, headers: b.o.Server.Headers, patience: b.o.WriteTimeout,
 			log: b.log, sift: sift, end: end},
@@ -139,7 +140,7 @@ func (t *httpTransport) stream(r *http.Request, cancel func()) (*http.Response, 
 		ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
-// bounded returns the decompressed body of a response, with limits. A body that is not a stream of events is one
+// bounded returns the body of a response, with limits. A body that is not a stream of events is one
 // message. The body of an error response is never treated as a stream, because the SDK reads all of it during the call.
 func (t *httpTransport) bounded(resp *http.Response, end func()) io.ReadCloser {
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // an invalid type is not a stream

@@ -12,22 +12,72 @@ import (
 const minSecret = 6
 
 // redactor removes secrets from texts that are logged or reported.
-type redactor struct{ replace *strings.Replacer }
+type redactor struct {
+	secrets []string // the longest first: one may be part of another
+	replace *strings.Replacer
+}
 
-func newRedactor(secrets []string) redactor {
-	secrets = slices.DeleteFunc(slices.Clone(secrets), func(s string) bool { return len(s) < minSecret })
-	slices.SortFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // one may be part of another
+func newRedactor(values []string) redactor {
+	var secrets []string
+	for _, s := range values {
+		_, token, _ := strings.Cut(s, " ") // Bearer and the like
+		secrets = append(append(secrets, s, token), strings.Split(s, "\n")...)
+	}
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minSecret })
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	secrets = slices.Compact(secrets)
 	var pairs []string
 	for _, s := range secrets {
 		pairs = append(pairs, s, "***")
-		if _, token, ok := strings.Cut(s, " "); ok && len(token) >= minSecret { // Bearer and the like
-			pairs = append(pairs, token, "***")
-		}
 	}
-	return redactor{strings.NewReplacer(pairs...)}
+	return redactor{secrets, strings.NewReplacer(pairs...)}
 }
 
 func (r redactor) text(s string) string { return r.replace.Replace(s) }
+
+// longest returns the length of the longest secret. A text that is cut has to be longer by that than what is shown of
+// it, so that a secret at the cut is seen as a whole.
+func (r redactor) longest() int {
+	if len(r.secrets) == 0 {
+		return 0
+	}
+	return len(r.secrets[0])
+}
+
+// head returns the first bytes of a text, at most most, without the secrets. A secret that begins there and ends later
+// is left out.
+func (r redactor) head(s string, most int) string {
+	if begin, _ := r.across(s, most); begin < len(s) {
+		s = s[:begin]
+	}
+	return r.text(s)
+}
+
+// tail is head for the last bytes.
+func (r redactor) tail(s string, most int) string {
+	if over := len(s) - most; over > 0 {
+		_, end := r.across(s, over)
+		s = s[end:]
+	}
+	return r.text(s)
+}
+
+// across returns the part of a text around a position that no cut may divide: all secrets that contain the position.
+func (r redactor) across(s string, at int) (begin, end int) {
+	begin, end = min(at, len(s)), min(at, len(s))
+	for again := true; again; {
+		again = false
+		for _, secret := range r.secrets {
+			from := max(begin-len(secret)+1, 0)
+			i := strings.Index(s[from:min(end+len(secret)-1, len(s))], secret)
+			if i < 0 || from+i >= begin && from+i+len(secret) <= end {
+				continue
+			}
+			begin, end, again = min(begin, from+i), max(end, from+i+len(secret)), true
+		}
+	}
+	return begin, end
+}
 
 // err returns an error with the same text without the secrets. It does not wrap the original, which contains them.
 func (r redactor) err(err error) error {

@@ -20,7 +20,8 @@ type stderr struct {
 
 	mu   sync.Mutex
 	line []byte // the start of the line that has not ended yet
-	kept []byte
+	skip bool   // the line was logged, and its rest is not
+	kept []byte // with room for a secret that begins before what is shown
 }
 
 // Write never fails, because its log must not stop a process.
@@ -28,17 +29,19 @@ func (s *stderr) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept = append(s.kept, p...)
-	if over := len(s.kept) - keptWords; over > 0 {
+	if over := len(s.kept) - keptWords - s.secret.longest(); over > 0 {
 		s.kept = append(s.kept[:0], s.kept[over:]...)
 	}
 	s.line = append(s.line, p...)
 	for {
 		line, rest, ended := bytes.Cut(s.line, []byte("\n"))
-		if !ended && len(line) < maxLine {
+		if !ended && len(line) < maxLine+s.secret.longest() {
 			return len(p), nil
 		}
-		s.log.Debug("MCP server says", "line", s.secret.text(string(line[:min(len(line), maxLine)])))
-		s.line = append(s.line[:0], rest...)
+		if !s.skip {
+			s.log.Debug("MCP server says", "line", s.secret.head(string(line), maxLine))
+		}
+		s.line, s.skip = append(s.line[:0], rest...), !ended
 	}
 }
 
@@ -46,7 +49,7 @@ func (s *stderr) Write(p []byte) (int, error) {
 func (s *stderr) last() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	words := strings.TrimSpace(strings.ToValidUTF8(string(s.kept), ""))
+	words := strings.TrimSpace(strings.ToValidUTF8(s.secret.tail(string(s.kept), keptWords), ""))
 	if words == "" {
 		return ""
 	}

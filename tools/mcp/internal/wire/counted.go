@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// MaxMessage is the largest size of a message in bytes, decompressed.
+	// MaxMessage is the largest size of a message in bytes.
 	MaxMessage = sdk.DefaultMaxEventSize
 
 	// maxValues is the largest number of JSON values in a message. An empty tool in a list has three bytes, and takes
