@@ -397,3 +397,30 @@ func TestViewOrder(t *testing.T) {
 		t.Errorf("wait for a future revision: %v", err)
 	}
 }
+
+// Whoever may send commands to a session has its runner search the log, but not all the time.
+func TestSearchesForOutcomesRest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ix := r.open(never(r.quick()))
+	s := r.session(ix, "s1")
+	for range 10 {
+		s.say(&schemas.CommandRejected{CommandID: "p2", Kind: schemas.CommandPrompt, Code: "busy", Reason: "x"})
+	}
+	search := func(ix *index.Index) time.Duration {
+		begun := time.Now()
+		if _, _, found, err := ix.Outcome(t.Context(), "s1", "p9"); found || err != nil {
+			t.Errorf("an unknown command: %v, %v", found, err)
+		}
+		return time.Since(begun)
+	}
+	reader := r.open(never(r.quick()))
+	least, driver := time.Hour, time.Duration(0)
+	for range 20 {
+		least = min(least, search(reader))
+		driver += search(ix)
+	}
+	if driver < 20*4*least {
+		t.Errorf("20 searches of a reader took at least %v each, those of the session's runner %v together", least, driver)
+	}
+}

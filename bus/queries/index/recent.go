@@ -64,21 +64,24 @@ func aboutCommand(e schemas.Event) (about schemas.Event, command string, ok bool
 
 // Outcome returns the newest stored event about a command, without the command's own data, and the sequence of the
 // session's log. found is false if the log does not know the command. It reads the log unless this process drives the
-// session and the event is recent; see [Index.Read].
+// session and the event is recent; see [Index.Read]. Whoever may send commands to a session makes its runner read: it
+// reads the log for that a tenth of the time.
 func (ix *Index) Outcome(ctx context.Context, session, command string) (e schemas.Event, seq uint64, found bool,
 	err error) {
 	ix.mu.Lock()
 	t := ix.tracks[session]
 	ix.mu.Unlock()
-	if t != nil {
-		if e, seq, found = t.outcome(command); found {
-			return e, seq, true, nil
-		}
+	search := func() error {
+		return ix.Read(ctx, session, func() error {
+			e, seq, found, err = ix.search(ctx, session, command)
+			return err
+		})
 	}
-	err = ix.Read(ctx, session, func() error {
-		e, seq, found, err = ix.search(ctx, session, command)
-		return err
-	})
+	if t == nil {
+		err = search()
+	} else if e, seq, found = t.outcome(command); !found {
+		err = t.search.run(ctx, search)
+	}
 	return e, seq, found, err
 }
 

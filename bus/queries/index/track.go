@@ -34,6 +34,7 @@ type Track struct {
 	due     time.Time
 	last    time.Time // time of the last write
 	recent  recent
+	search  pace
 }
 
 // Track starts to follow a session whose log was opened at event seq. stored returns the end of the log that is known
