@@ -42,7 +42,7 @@ type webSettings struct {
 	Console   string   `default:"auto" placeholder:"MODE" help:"Serve the web console where it is safe: auto or off."`
 	Bridges   []string `name:"bridge" placeholder:"NAME" help:"Serve these protocols besides: ${bridges}."`
 	Token     string   `name:"http-token" secret:"" help:"Require this token of clients; prefer LOOPBUS_HTTP_TOKEN."`
-	Names     []string `name:"http-name" placeholder:"HOST" help:"Accept these hosts too, HOST or HOST:PORT, behind a proxy."`
+	Names     []string `name:"http-name" placeholder:"HOST" help:"Accept these hosts too: HOST or HOST:PORT of a proxy."`
 	JWTCookie string   `name:"http-jwt-cookie" placeholder:"NAME" help:"Take users' JWTs from this cookie of a proxy."`
 
 	picked bool // no address was given: --http has its default

@@ -20,17 +20,18 @@ import (
 )
 
 const (
-	maxDescription = 16 << 10 // bytes
-	maxLabel       = 256      // characters
-	maxPages       = 256      // of a list of tools: a server could send empty pages forever
-	maxList        = 64 << 20 // bytes of all pages
+	maxDescription = 16 << 10  // bytes
+	maxLabel       = 256       // characters
+	maxPages       = 256       // of a list of tools: a server could send empty pages forever
+	maxList        = 64 << 20  // bytes of all pages
+	maxDefinitions = 512 << 10 // bytes of all definitions: those of all workers have 16 MiB, and models read them
 )
 
 // list requests the list of tools. It leaves out tools that models cannot use, and logs them.
 func (b *Bridge) list(ctx context.Context, session *sdk.ClientSession) ([]tools.Tool, error) {
 	var found []schemas.ToolDefinition // with the server's names
 	var names []string
-	seen, count := map[string]bool{}, 0
+	seen, count, size := map[string]bool{}, 0, 0
 	for t, err := range b.definitions(ctx, session) {
 		if err != nil {
 			return nil, fmt.Errorf("list tools: %w", err)
@@ -61,7 +62,16 @@ func (b *Bridge) list(ctx context.Context, session *sdk.ClientSession) ([]tools.
 			b.log.Warn("tool left out", "tool", firstRunes(names[i], maxLabel), "err", errManyNames)
 			continue
 		}
-		def.Revision = revision(def)
+		text, err := schemas.Marshal(def)
+		if err != nil {
+			b.log.Warn("tool left out", "tool", firstRunes(names[i], maxLabel), "err", err)
+			continue
+		}
+		if size += len(text); size > maxDefinitions {
+			b.log.Warn("the definitions of the server's tools are too long, the rest is left out", "most", maxDefinitions)
+			break
+		}
+		def.Revision = revision(text)
 		offered = append(offered, tools.Tool{ToolDefinition: def, Execute: b.execute(names[i])})
 		now[names[i]] = def.Revision
 	}
@@ -142,12 +152,8 @@ func define(t *sdk.Tool) (schemas.ToolDefinition, error) {
 }
 
 // revision returns a digest of everything that is announced about a tool (decision 103).
-func revision(def schemas.ToolDefinition) string {
-	text, err := schemas.Marshal(def)
-	if err != nil { // a definition that cannot be encoded is not announced
-		return ""
-	}
-	sum := sha256.Sum256(text)
+func revision(definition []byte) string {
+	sum := sha256.Sum256(definition)
 	return hex.EncodeToString(sum[:16])
 }
 

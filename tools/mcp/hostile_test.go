@@ -52,6 +52,11 @@ func hostile(how string) {
 				say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 				continue
 			}
+			if how == "fat" {
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}}%s]}}`, m.ID,
+					fat())
+				continue
+			}
 			if how == "swarm" && lists == 2 {
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s{}]}}`, m.ID, strings.Repeat("{},", 5<<20))
 				continue
@@ -95,6 +100,15 @@ func hostile(how string) {
 			say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}`, m.ID)
 		}
 	}
+}
+
+// fat is a list of 30 tools whose schemas have 100 KB each.
+func fat() string {
+	var list strings.Builder
+	for n := range 30 {
+		fmt.Fprintf(&list, `,{"name":"n%d","inputSchema":{"type":"object","title":%q}}`, n, strings.Repeat("x", 100_000))
+	}
+	return list.String()
 }
 
 // turned is what a server says of its tools that changes their descriptions, schemas and annotations when it is called.
@@ -244,7 +258,7 @@ func TestATurncoatGetsNoCallOfBefore(t *testing.T) {
 	}
 }
 
-// A server that gives its tools new names again and again gets a queue for a few of them only.
+// A server that gives its tools new names in each list gets a queue for a few of them only.
 func TestNamesOfAServerAreBounded(t *testing.T) {
 	t.Parallel()
 	r := bad(t, "renames", func(o *mcp.BridgeOptions) { o.MaxTools = 2 })
@@ -258,5 +272,14 @@ func TestNamesOfAServerAreBounded(t *testing.T) {
 	})
 	if len(names) != 8 || !strings.Contains(r.log.String(), "too often") {
 		t.Errorf("%d names are offered, and the log has:\n%s", len(names), r.log.String())
+	}
+}
+
+// Definitions of a server have half a megabyte together: all workers share 16 MiB, and models read them.
+func TestDefinitionsOfAServerAreBounded(t *testing.T) {
+	t.Parallel()
+	r := bad(t, "fat")
+	if names := r.names(); len(names) != 6 || !strings.Contains(r.log.String(), "too long") {
+		t.Errorf("%d tools are offered, and the log has:\n%.2000s", len(names), r.log.String())
 	}
 }

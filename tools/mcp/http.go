@@ -19,6 +19,8 @@ import (
 
 const (
 	maxAnswers   = 64          // answers to the server's requests that it has not accepted yet
+	smallAnswer  = 256 << 10   // bytes
+	largeAnswers = 2           // answers with more that are read at once
 	maxRefusal   = 1 << 20     // bytes of the body of an error response
 	maxHeader    = 64 << 10    // bytes of a response's headers
 	maxRedirects = 10          // of one request, all of them to the same origin
@@ -34,7 +36,7 @@ func (b *Bridge) httpLink(life context.Context, end func(), sift wire.Sift) link
 	inner.DisableCompression = true // a few bytes of a stream could take as much time to decode as many
 	client := &http.Client{
 		Transport: &httpTransport{life: life, inner: inner, headers: b.o.Server.Headers, patience: b.o.WriteTimeout,
-			log: b.log, sift: sift, end: end},
+			log: b.log, sift: sift, end: end, gate: wire.NewGate(smallAnswer, largeAnswers)},
 		CheckRedirect: func(r *http.Request, before []*http.Request) error {
 			if r.URL.Scheme != home.Scheme || r.URL.Host != home.Host {
 				return fmt.Errorf("it redirects to another origin, %s://%s, which is not followed", r.URL.Scheme, r.URL.Host)
@@ -60,6 +62,7 @@ type httpTransport struct {
 	patience time.Duration // for the body of a failure, and the headers of a stream
 	log      *slog.Logger
 	sift     wire.Sift // of streams
+	gate     *wire.Gate
 
 	end func() // ends life
 
@@ -96,7 +99,7 @@ func (t *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		end()
 		return nil, err
 	}
-	resp.Body = t.bounded(resp, end)
+	resp.Body = t.bounded(ctx, resp, end)
 	return resp, nil
 }
 
@@ -142,16 +145,16 @@ func (t *httpTransport) stream(r *http.Request, cancel func()) (*http.Response, 
 
 // bounded returns the body of a response, with limits. A body that is not a stream of events is one
 // message. The body of an error response is never treated as a stream, because the SDK reads all of it during the call.
-func (t *httpTransport) bounded(resp *http.Response, end func()) io.ReadCloser {
+func (t *httpTransport) bounded(ctx context.Context, resp *http.Response, end func()) io.ReadCloser {
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // an invalid type is not a stream
 	switch failed := resp.StatusCode < 200 || resp.StatusCode > 299; {
 	case failed:
 		timer := time.AfterFunc(t.patience, end)
 		return wire.Counted(&ending{resp.Body, func() { timer.Stop(); end() }}, wire.Whole, maxRefusal)
 	case media == "text/event-stream":
-		return wire.Sifted(wire.Counted(&ending{resp.Body, end}, wire.Events, wire.MaxMessage), t.sift)
+		return wire.Sifted(t.gate.Gated(ctx, &ending{resp.Body, end}, wire.Events, wire.MaxMessage), t.sift)
 	default:
-		return wire.Counted(&ending{resp.Body, end}, wire.Whole, wire.MaxMessage)
+		return t.gate.Gated(ctx, &ending{resp.Body, end}, wire.Whole, wire.MaxMessage)
 	}
 }
 

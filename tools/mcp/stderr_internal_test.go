@@ -47,7 +47,8 @@ func TestStderrIsCut(t *testing.T) {
 	if got := strings.Count(log.String(), "MCP server says"); got != 3 || strings.Count(log.String(), "y") < maxLine {
 		t.Errorf("%d lines are logged: %.200s", got, log.String())
 	}
-	if got := strings.TrimPrefix(s.last(), "; it said last: "); len(got) > keptWords || !strings.HasSuffix(got, "yy\ntwo") {
+	got := strings.TrimPrefix(s.last(), "; it said last: ")
+	if len(got) > keptWords || !strings.HasSuffix(got, "yy\ntwo") {
 		t.Errorf("the end is %q", got)
 	}
 }
