@@ -63,7 +63,7 @@ func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func())
 	}
 	var replying sync.WaitGroup
 	defer replying.Wait()
-	reply := sync.OnceFunc(func() { in.reply(ctx, m, cmd.ID) })
+	reply := sync.OnceFunc(func() { in.reply(m, cmd.ID) })
 	err = in.handler.Deliver(ctx, cmd, func() {
 		entered()
 		replying.Go(reply)
@@ -117,7 +117,7 @@ func (in *Inbox) reject(ctx context.Context, m *reader.Message, id string, why *
 		if err := in.handler.Reject(ctx, session, r); err != nil {
 			return fmt.Errorf("inbox: reject %s %s of session %s (%s): %w", shortKind(kind), id, session, why.Code, err)
 		}
-		in.reply(ctx, m, id)
+		in.reply(m, id)
 	}
 	letter := *b
 	if len(b.data) > maxCommandBytes {

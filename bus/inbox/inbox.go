@@ -13,6 +13,7 @@ import (
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/inbox/membership"
 	"github.com/loopbus/loopbus/bus/inbox/reader"
+	"github.com/loopbus/loopbus/bus/shares"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -34,6 +35,7 @@ type Inbox struct {
 	attempts *attempts
 	metrics  *metrics
 	once     sync.Once
+	searches *shares.Shares // for outcomes
 
 	sweeping sync.Mutex // held by sweepRound
 	swept    uint64     // below this sequence the stream has no message left that no consumer delivers
@@ -41,6 +43,8 @@ type Inbox struct {
 	// Set by run, before anything is delivered.
 	stream  jetstream.Stream
 	handler Handler
+	life    context.Context // of searches
+	work    sync.WaitGroup  // searches
 	// The newest consumer, and its subscription. Only the goroutine of the reader's Run uses both.
 	consumer  jetstream.Consumer
 	consuming jetstream.ConsumeContext
@@ -54,7 +58,7 @@ func New(c *bus.Conn, o Options) (*Inbox, error) {
 		return nil, err
 	}
 	in := &Inbox{
-		conn: c, o: o, attempts: newAttempts(c, o.MaxDeliver, o.Logger),
+		conn: c, o: o, attempts: newAttempts(c, o.MaxDeliver, o.Logger), searches: shares.New(maxSearches),
 		members: membership.New(membership.Options{
 			ID: o.RunnerID, DeadAfter: o.Takeover, Logger: o.Logger,
 			Network: membership.NewNATS(c.NATS(), c.JetStream(), c.Subjects(), o.RunnerID),
@@ -107,6 +111,10 @@ func (in *Inbox) run(ctx context.Context, h Handler) error {
 		return fmt.Errorf("inbox: stream %s: %w", schemas.StreamCommands, err)
 	}
 	in.handler = h
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	in.life = life
+	defer in.work.Wait()
+	defer end()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	closed := make(chan error, 1)

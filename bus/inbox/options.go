@@ -39,9 +39,13 @@ type Options struct {
 	RejectTimeout time.Duration
 	// StopTimeout is how long Run waits for deliveries after its context has ended, default 10 s.
 	StopTimeout time.Duration
-	// Outcome returns the newest stored event about a command; found is false if the session's log does not know the
-	// command. The inbox sends that event to senders that request the outcome. If it is nil, no sender gets an outcome.
-	Outcome func(ctx context.Context, session, command string) (e schemas.Event, found bool, err error)
+	// Outcome returns the newest stored event about a command, if this process has it in memory, and does not block.
+	// The inbox sends that event to senders that request the outcome. If it is nil, no sender gets an outcome.
+	Outcome func(session, command string) (e schemas.Event, found bool)
+	// Search returns that event of a command that Outcome has not found; found is false if the session's log does not
+	// know the command. It is called beside the deliveries, for a few commands at once; those of other senders that
+	// repeat commands get no outcome. If it is nil, nothing is searched for.
+	Search func(ctx context.Context, session, command string) (e schemas.Event, found bool, err error)
 	// Logger logs takeovers and failures; nil discards.
 	Logger *slog.Logger
 	// Registerer receives the metrics loopbus_inbox_*; nil means no metrics.

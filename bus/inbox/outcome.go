@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -11,8 +12,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// outcomeTimeout bounds the search for the outcome of a command. Its sender can query it later.
-const outcomeTimeout = 5 * time.Second
+const (
+	// searchTimeout bounds the search for the outcome of a command. Its sender can query it later.
+	searchTimeout = 5 * time.Second
+	// maxSearches is how many outcomes are searched for at once, of which each session has a share.
+	maxSearches = 64
+)
 
 // replyTo returns the inbox to which the sender of a message wants its outcome sent, "" if it does not request one. The
 // inbox is in a header, because the stream answers at the reply subject and does not store it. The error is a
@@ -34,22 +39,51 @@ func replyTo(h nats.Header) (inbox string, err error) {
 
 // reply sends the outcome of a command that is in the log to a sender that has requested it. It does so before the
 // command is acknowledged, on the same connection: if this runner is lost before, the command is redelivered, and the
-// next runner replies.
-func (in *Inbox) reply(ctx context.Context, m *reader.Message, command string) {
+// next runner replies. Only the outcome of a command that was repeated after others may come later.
+func (in *Inbox) reply(m *reader.Message, command string) {
 	to, err := replyTo(m.Body.(*body).header)
 	if err != nil || to == "" || in.o.Outcome == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, outcomeTimeout)
-	defer cancel()
-	e, found, err := in.o.Outcome(ctx, m.Session, command)
-	if err == nil && found {
-		err = in.sendOutcome(to, e)
+	if e, found := in.o.Outcome(m.Session, command); !found {
+		in.search(m.Session, m.Seq, command, to)
+	} else if err := in.sendOutcome(to, e); err != nil {
+		in.notSent(m.Session, m.Seq, err)
 	}
-	if err != nil || !found {
-		in.o.Logger.Warn("outcome not sent to the sender of a command", "session", m.Session, "seq", m.Seq, "found", found,
-			"err", err)
+}
+
+// search sends an outcome that has to be searched for. It takes long where the log is long, so the session's other
+// commands do not wait for it, and of many at once some are left out.
+func (in *Inbox) search(session string, seq uint64, command, to string) {
+	if in.o.Search == nil || !in.searches.Take(session, 1) {
+		in.notSent(session, seq, errManySearches)
+		return
 	}
+	in.work.Go(func() {
+		defer in.searches.Release(session, 1)
+		ctx, cancel := context.WithTimeout(in.life, searchTimeout)
+		defer cancel()
+		e, found, err := in.o.Search(ctx, session, command)
+		switch {
+		case err == nil && found:
+			err = in.sendOutcome(to, e)
+		case err == nil:
+			err = errNotFound
+		}
+		if err != nil {
+			in.notSent(session, seq, err)
+		}
+	})
+}
+
+// Reasons why a sender gets no outcome.
+var (
+	errManySearches = errors.New("many outcomes of the session's older commands are searched for at once")
+	errNotFound     = errors.New("the log does not know the command")
+)
+
+func (in *Inbox) notSent(session string, seq uint64, why error) {
+	in.o.Logger.Warn("outcome not sent to the sender of a command", "session", session, "seq", seq, "err", why)
 }
 
 func (in *Inbox) sendOutcome(to string, e schemas.Event) error {

@@ -17,9 +17,9 @@ import (
 )
 
 // known answers as a log that has accepted every command.
-func known(_ context.Context, session, command string) (schemas.Event, bool, error) {
+func known(session, command string) (schemas.Event, bool) {
 	return schemas.Event{Session: session, Seq: 7, Time: time.Unix(1, 0), Source: "/loopbus/runner/r1",
-		Data: &schemas.CommandAccepted{CommandID: command, Kind: schemas.CommandPrompt}}, true, nil
+		Data: &schemas.CommandAccepted{CommandID: command, Kind: schemas.CommandPrompt}}, true
 }
 
 // asking publishes a command whose sender wants to know its outcome at an inbox.
@@ -94,7 +94,8 @@ func TestTheNextRunnerTells(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
 	lost, ended := bustest.Fast("lost"), make(chan struct{})
-	lost.Outcome = func(ctx context.Context, _, _ string) (schemas.Event, bool, error) {
+	lost.Outcome = func(string, string) (schemas.Event, bool) { return schemas.Event{}, false }
+	lost.Search = func(ctx context.Context, _, _ string) (schemas.Event, bool, error) {
 		<-ctx.Done() // as one that has no connection any more
 		return schemas.Event{}, false, ctx.Err()
 	}
@@ -126,9 +127,9 @@ func TestSendersAreToldOfRefusals(t *testing.T) {
 	_, c := bustest.Small(t)
 	o := bustest.Fast("r1")
 	var h fakeHandler
-	o.Outcome = func(_ context.Context, session, command string) (schemas.Event, bool, error) {
+	o.Outcome = func(session, command string) (schemas.Event, bool) {
 		r := h.rejections()
-		return schemas.Event{Session: session, Seq: 1, Time: time.Unix(1, 0), Source: "/x", Data: &r[0]}, true, nil
+		return schemas.Event{Session: session, Seq: 1, Time: time.Unix(1, 0), Source: "/x", Data: &r[0]}, true
 	}
 	bustest.RunInbox(t, c, o, &h)
 	to, answers := listen(t, c)
@@ -168,6 +169,41 @@ func TestOutcomesGoToInboxesOnly(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Repeated old commands, whose outcomes have to be searched for, do not delay the other commands of the session.
+// A few of the outcomes come later.
+func TestSearchesKeepNoCommandWaiting(t *testing.T) {
+	t.Parallel()
+	const repeats = 100
+	_, c := bustest.Small(t)
+	o := bustest.Fast("r1")
+	o.Outcome = func(string, string) (schemas.Event, bool) { return schemas.Event{}, false }
+	found := make(chan struct{})
+	o.Search = func(ctx context.Context, session, command string) (schemas.Event, bool, error) {
+		select {
+		case <-found:
+		case <-ctx.Done():
+		}
+		e, ok := known(session, command)
+		return e, ok, nil
+	}
+	h := new(fakeHandler)
+	bustest.RunInbox(t, c, o, h)
+	to, answers := listen(t, c)
+	for range repeats {
+		asking(t, c, "abort", `{"id":"a1"}`, "outcome", to)
+	}
+	bustest.Eventually(t, "all are acknowledged", func() bool { return bustest.Queued(t, c) == 0 && h.total() == repeats })
+	if n, _, _ := answers.Pending(); n != 0 {
+		t.Errorf("%d outcomes were sent before they were found", n)
+	}
+	close(found)
+	outcome(t, answers)
+	bustest.Eventually(t, "a share of the outcomes is sent", func() bool {
+		n, _, _ := answers.Pending()
+		return n+1 == 32
+	})
 }
 
 var _ inbox.Handler = (*fakeHandler)(nil)

@@ -62,8 +62,11 @@ func (l *tracked) Close() {
 	l.Log.Close()
 }
 
-// outcome returns the event that is the outcome of a command.
-func (r *Runner) outcome(ctx context.Context, session, command string) (e schemas.Event, found bool, err error) {
+// recent returns the event that is the outcome of a command, if it is in memory.
+func (r *Runner) recent(session, command string) (schemas.Event, bool) { return r.Index.Recent(session, command) }
+
+// search returns the event that is the outcome of a command.
+func (r *Runner) search(ctx context.Context, session, command string) (e schemas.Event, found bool, err error) {
 	e, _, found, err = r.Index.Outcome(ctx, session, command)
 	return e, found, err
 }

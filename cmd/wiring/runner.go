@@ -102,7 +102,8 @@ func New(ctx context.Context, conn *bus.Conn, o Options) (*Runner, error) {
 		return nil, err
 	}
 	r := &Runner{Conn: conn, o: o, ready: make(chan struct{})}
-	o.Inbox.Outcome = r.outcome
+	o.Inbox.Search = r.search
+	o.Inbox.Outcome = r.recent
 	if o.Registerer != nil {
 		r.metrics = newMetrics(o.Registerer, o.Tools)
 		r.metrics.begin(o.Host.Defaults, o.Host.Profile, o.Tools)

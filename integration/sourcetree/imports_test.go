@@ -69,7 +69,7 @@ var importRules = []importRule{
 	{"bus/codec", []string{"schemas"}, []string{natsClient, cloudEvent, "github.com/cloudevents/sdk-go/v2/types"}},
 	{"bus/streams", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
 	{"bus/embedded", []string{"schemas", "bus/streams"}, []string{natsServer}},
-	{"bus/inbox", []string{"schemas", "bus", "bus/natsio", "bus/codec", "bus/pubsub", "bus/streams"},
+	{"bus/inbox", []string{"schemas", "bus", "bus/natsio", "bus/codec", "bus/pubsub", "bus/shares", "bus/streams"},
 		[]string{natsClient, prometheus}},
 	{"bus/permissions", []string{"schemas"}, nil},
 	{"bus/natsws", []string{"bus/upgrade"}, []string{webSocket}},

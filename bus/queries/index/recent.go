@@ -62,15 +62,27 @@ func aboutCommand(e schemas.Event) (about schemas.Event, command string, ok bool
 	return e, command, true
 }
 
+// Recent is [Index.Outcome] of a session that this process drives, for a command of the newest. It does not block.
+func (ix *Index) Recent(session, command string) (e schemas.Event, found bool) {
+	if t := ix.track(session); t != nil {
+		e, _, found = t.outcome(command)
+	}
+	return e, found
+}
+
+func (ix *Index) track(session string) *Track {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	return ix.tracks[session]
+}
+
 // Outcome returns the newest stored event about a command, without the command's own data, and the sequence of the
 // session's log. found is false if the log does not know the command. It reads the log unless this process drives the
 // session and the event is recent; see [Index.Read]. Whoever may send commands to a session makes its runner read: it
 // reads the log for that a tenth of the time.
 func (ix *Index) Outcome(ctx context.Context, session, command string) (e schemas.Event, seq uint64, found bool,
 	err error) {
-	ix.mu.Lock()
-	t := ix.tracks[session]
-	ix.mu.Unlock()
+	t := ix.track(session)
 	search := func() error {
 		return ix.Read(ctx, session, func() error {
 			e, seq, found, err = ix.search(ctx, session, command)
