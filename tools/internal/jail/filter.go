@@ -34,7 +34,9 @@ const (
 	seize         = 0x4206
 	traceExit     = 0x40
 
-	setLease = 1024 // F_SETLEASE, of fcntl
+	// Commands of fcntl.
+	setLease      = 1024 // F_SETLEASE
+	setDelegation = 1040 // F_SETDELEG, a lease of a directory, of newer kernels
 
 	notPermitted   = 1
 	noSuchCall     = 38
@@ -171,7 +173,8 @@ func (a arch) filter() []bpf.Instruction {
 	}
 	when(a.ptrace, append(options, allow)...)
 	for _, call := range a.fcntls {
-		when(call, argument(1), bpf.JumpIf{Cond: bpf.JumpEqual, Val: setLease, SkipFalse: 1},
+		when(call, argument(1), bpf.JumpIf{Cond: bpf.JumpEqual, Val: setLease, SkipTrue: 1},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: setDelegation, SkipFalse: 1},
 			refuse(notPermitted), allow)
 	}
 	socket := []bpf.Instruction{argument(0)}

@@ -74,7 +74,8 @@ func TestFilter(t *testing.T) {
 				t.Errorf("%s, %#x, ptrace of another kind: %#x", goarch, a.audit, got)
 			}
 			for _, call := range a.fcntls {
-				for command, want := range map[uint32]uint32{0: retAllow, 6: retAllow, setLease: retErrno | notPermitted} {
+				for command, want := range map[uint32]uint32{0: retAllow, 6: retAllow, 1025: retAllow,
+					setLease: retErrno | notPermitted, setDelegation: retErrno | notPermitted} {
 					if got := called(t, list, a.audit, call, 3, command, 1); got != want {
 						t.Errorf("%s, %#x, fcntl %d with %d: %#x, want %#x", goarch, a.audit, call, command, got, want)
 					}
