@@ -97,6 +97,7 @@ func (b *bridged) run(ctx context.Context, conn *bus.Conn, o toolserve.Options) 
 // begin starts a worker and returns when it has announced its tools, or has ended. For an empty list it starts none.
 func (b *bridged) begin(ctx context.Context, conn *bus.Conn, o toolserve.Options, list []tools.Tool, n int,
 	workers *sync.WaitGroup) *shift {
+	o.Life = ctx // a list that changes ends no call
 	ctx, cancel := context.WithCancel(ctx)
 	s := &shift{list: list, cancel: cancel, done: make(chan struct{})}
 	if len(list) == 0 {

@@ -63,6 +63,35 @@ func TestToolsOfMCPServersChange(t *testing.T) {
 	}
 }
 
+// A list that changes ends no call that is at work, however long it takes.
+func TestCallsOutliveTheListOfTools(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	dir := r.bridge(new(bustest.Log), "--stop-timeout", "1ms")
+	r.call("zoo_hold", `{}`)
+	bustest.Eventually(t, "the call is at work", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "holding"))
+		return err == nil
+	})
+	r.call("zoo_grow", `{}`)
+	r.answer()
+	bustest.Eventually(t, "the old list is withdrawn", func() bool {
+		return r.announcement("zoo_hold", "w9-zoo-1") == nil
+	})
+	r.call("zoo_grown", `{}`)
+	if got, _ := r.answer(); got.IsError || got.Worker != "w9-zoo-2" {
+		t.Errorf("%+v", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "release"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := r.answer(); got.IsError || got.Worker != "w9-zoo-1" ||
+		!strings.Contains(got.Result.Content.JoinText(), "held") {
+		t.Errorf("%+v", got)
+	}
+	r.settled()
+}
+
 // A call of a definition that an MCP server has changed since is not made; one of the definition that is announced is.
 func TestCallsOfAnEarlierDefinitionAreNotMade(t *testing.T) {
 	t.Parallel()

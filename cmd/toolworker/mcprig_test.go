@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -76,6 +77,17 @@ func zoo(dir string) *sdk.Server {
 	add("grow", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		add("grown", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return said("big") })
 		return said("ok")
+	})
+	add("hold", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		if err := os.WriteFile(filepath.Join(dir, "holding"), nil, 0o600); err != nil {
+			return nil, err
+		}
+		for range time.Tick(10 * time.Millisecond) {
+			if _, err := os.Stat(filepath.Join(dir, "release")); err == nil {
+				break
+			}
+		}
+		return said("held")
 	})
 	add("die", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { os.Exit(1); return nil, nil })
 	return s

@@ -63,7 +63,9 @@ func (l *tracked) Close() {
 }
 
 // recent returns the event that is the outcome of a command, if it is in memory.
-func (r *Runner) recent(session, command string) (schemas.Event, bool) { return r.Index.Recent(session, command) }
+func (r *Runner) recent(session, command string) (schemas.Event, bool) {
+	return r.Index.Recent(session, command)
+}
 
 // search returns the event that is the outcome of a command.
 func (r *Runner) search(ctx context.Context, session, command string) (e schemas.Event, found bool, err error) {

@@ -10,23 +10,17 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/loopbus/loopbus/bus/natsio"
-	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// TestTheBoundOfASubject sends more commands of a kind to a session than may wait there, many concurrently, to three
+// theBoundOfASubject sends more commands of a kind to a session than may wait there, many concurrently, to three
 // servers with a replica each. All acknowledged commands are stored, and the others are refused. Timers are still
 // stored.
-func TestTheBoundOfASubject(t *testing.T) {
-	t.Parallel()
+func theBoundOfASubject(t *testing.T, c *cluster.Cluster) {
 	const most, sent = 1000, 1200
-	c := cluster.Start(t, cluster.Options{})
 	conn := system.Connect(t, c.URL(), "sender")
-	if err := streams.Setup(t.Context(), conn, replicated); err != nil {
-		t.Fatal(err)
-	}
 	js := conn.JetStream()
 	var acked, refused atomic.Int64
 	var all errgroup.Group
@@ -77,5 +71,8 @@ func TestTheBoundOfASubject(t *testing.T) {
 	})
 	if n, first := stored("agent.cmd.*.s1.*"); n != 2*most || first != 1 {
 		t.Errorf("%d messages are stored, from %d on", n, first)
+	}
+	if err := stream.Purge(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }

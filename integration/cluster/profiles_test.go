@@ -11,20 +11,14 @@ import (
 
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/registry"
-	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // With replicas, too, a key that is full of answers of servers keeps its profile, and a runner deletes the answers.
-func TestProfilesUnderAnswersWithReplicas(t *testing.T) {
-	t.Parallel()
-	c := cluster.Start(t, cluster.Options{})
+func profilesUnderAnswers(t *testing.T, c *cluster.Cluster) {
 	conn := system.Connect(t, c.URL(), "runner")
-	if err := streams.Setup(t.Context(), conn, replicated); err != nil {
-		t.Fatal(err)
-	}
 	kv, err := conn.JetStream().KeyValue(t.Context(), schemas.BucketProfiles)
 	if err == nil {
 		_, err = kv.PutString(t.Context(), "coder", `{"systemPrompt":"mine"}`)
@@ -56,7 +50,7 @@ func TestProfilesUnderAnswersWithReplicas(t *testing.T) {
 	if p, err := profiles.Profile(t.Context(), "coder"); err != nil || *p.SystemPrompt != "mine" {
 		t.Fatalf("profile %+v, %v", p, err)
 	}
-	system.Start(t, c.URL(), system.Options{Model: worker(t)})
+	system.Start(t, c.URL(), system.Options{Model: worker(t), Streams: replicated})
 	bustest.Eventually(t, "the profile is put again, alone", func() bool { return messages() == 1 })
 	if _, err := kv.PutString(t.Context(), "coder", `{"systemPrompt":"changed"}`); err != nil {
 		t.Error(err)

@@ -129,16 +129,22 @@ func TestReplicasNeedServers(t *testing.T) {
 	}
 }
 
-// Of many writers that name the same last event at the same time, replicas let one pass, and tell the others in words
-// that the log takes for what they are.
-func TestOneOfManyWritersPasses(t *testing.T) {
+// TestWithReplicas has the tests that need nothing but streams with replicas. They share three servers.
+func TestWithReplicas(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
-	const writers, rounds = 8, 25
-	setup := system.Connect(t, c.URL(), "setup")
-	if err := streams.Setup(t.Context(), setup, replicated); err != nil {
+	if err := streams.Setup(t.Context(), system.Connect(t, c.URL(), "setup"), replicated); err != nil {
 		t.Fatal(err)
 	}
+	t.Run("one of many writers passes", func(t *testing.T) { oneOfManyWritersPasses(t, c) })
+	t.Run("the bound of a subject", func(t *testing.T) { theBoundOfASubject(t, c) })
+	t.Run("profiles under answers", func(t *testing.T) { profilesUnderAnswers(t, c) })
+}
+
+// Of many writers that name the same last event at the same time, replicas let one pass, and tell the others in words
+// that the log takes for what they are.
+func oneOfManyWritersPasses(t *testing.T, c *cluster.Cluster) {
+	const writers, rounds = 8, 25
 	conns := make([]*bus.Conn, writers)
 	for i := range conns {
 		conns[i] = system.Connect(t, c.URLOf(i%c.Size()), "writer")

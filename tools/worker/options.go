@@ -86,6 +86,9 @@ type Options struct {
 	MaxResultBytes int
 	// StopTimeout is how long running calls may continue when the worker stops, default 30 s.
 	StopTimeout time.Duration
+	// Life is the life of what executes the calls, if that is longer than the worker's: StopTimeout begins when both have
+	// ended. Nil means that the worker's end counts.
+	Life context.Context
 	// AbandonAfter is how long a tool may continue after its context has ended, because of a time limit or a
 	// cancellation. Then the worker abandons it and answers the call with an error. Default 10 s.
 	AbandonAfter time.Duration

@@ -45,7 +45,7 @@ func (w *Worker) subscriber(ctx context.Context, tool tools.Tool) (message.Subsc
 	return pubsub.NewSubscriber(w.opts.JS, pubsub.SubscriberOptions{
 		Consumer:     func(ctx context.Context, _ string) (jetstream.Consumer, error) { return q.findOrCreate(ctx) },
 		Concurrency:  w.opts.Concurrency,
-		CloseTimeout: w.opts.StopTimeout + answerGrace, // then the worker stops storing answers, too
+		CloseTimeout: w.closeTimeout(), // then the worker stops storing answers, too
 		Logger:       w.opts.Logger.With("worker", w.opts.ID),
 	})
 }

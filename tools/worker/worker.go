@@ -116,23 +116,58 @@ func (w *Worker) serve(ctx context.Context, run *routerRun) error {
 	}
 }
 
-// drain closes the router, which waits for the running calls. It cancels the calls that run longer than StopTimeout.
+// drain closes the router, which waits for the running calls. It cancels the calls that run longer than they may.
 func (w *Worker) drain(run *routerRun) error {
 	w.opts.Logger.Info("worker stopping", "worker", w.opts.ID)
-	workTimer := time.AfterFunc(w.opts.StopTimeout, func() { w.killWork(errStopping) })
-	defer workTimer.Stop()
-	answerTimer := time.AfterFunc(w.opts.StopTimeout+answerGrace, w.endAnswers)
-	defer answerTimer.Stop()
+	closed := make(chan struct{})
+	var limiting sync.WaitGroup
+	limiting.Go(func() { w.limit(closed) })
 	err := run.Close()
 	<-run.done
+	close(closed)
+	limiting.Wait()
 	if err = errors.Join(err, run.err); err != nil {
 		return fmt.Errorf("worker %s: stop: %w", w.opts.ID, err)
 	}
 	return nil
 }
 
+// limit cancels the calls that run longer than StopTimeout, and ends answers a moment later, unless the worker is
+// closed before.
+func (w *Worker) limit(closed <-chan struct{}) {
+	if w.opts.Life != nil {
+		select {
+		case <-w.opts.Life.Done():
+		case <-closed:
+			return
+		}
+	}
+	for _, step := range []struct {
+		after time.Duration
+		do    func()
+	}{{w.opts.StopTimeout, func() { w.killWork(errStopping) }}, {answerGrace, w.endAnswers}} {
+		select {
+		case <-time.After(step.after):
+			step.do()
+		case <-closed:
+			return
+		}
+	}
+}
+
+// closeTimeout returns how long closing waits for calls at most. limit ends them before.
+func (w *Worker) closeTimeout() time.Duration {
+	if w.opts.Life != nil {
+		return maxLife
+	}
+	return w.opts.StopTimeout + answerGrace
+}
+
+// maxLife is longer than any call.
+const maxLife = 10 * 365 * 24 * time.Hour
+
 func (w *Worker) router(ctx context.Context) (*message.Router, error) {
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: w.opts.StopTimeout + 2*answerGrace},
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: w.closeTimeout() + answerGrace},
 		w.routerLogger())
 	if err != nil {
 		return nil, err

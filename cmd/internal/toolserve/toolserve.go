@@ -58,6 +58,7 @@ type Options struct {
 	Concurrency int           // calls of each tool at once
 	AckWait     time.Duration // see [worker.Options]; 0 is its default
 	StopTimeout time.Duration
+	Life        context.Context // see [worker.Options]
 	Environ     []string
 	Logger      *slog.Logger
 	Registerer  prometheus.Registerer
@@ -141,7 +142,8 @@ func discover(ctx context.Context, ws *workspace.Workspace, root string) (schema
 func Serve(ctx context.Context, c *bus.Conn, o Options, set []tools.Tool) error {
 	w, err := worker.New(worker.Options{
 		ID: o.ID, NC: c.NATS(), JS: c.JetStream(), Subjects: c.Subjects(), Tools: set, Workspace: o.Workspace,
-		Announced: o.Announced, Concurrency: o.Concurrency, AckWait: o.AckWait, StopTimeout: o.StopTimeout, Logger: o.Logger,
+		Announced: o.Announced, Concurrency: o.Concurrency, AckWait: o.AckWait, StopTimeout: o.StopTimeout,
+		Life: o.Life, Logger: o.Logger,
 		Registerer: o.Registerer, Trace: o.Trace, Resources: o.resources,
 	})
 	if err != nil {
