@@ -67,6 +67,7 @@ func TestWhoComesIn(t *testing.T) {
 	}{
 		{"the header", "/in", bearer, 200},
 		{"the cookie", "/in", "Cookie: " + cookie, 200},
+		{"the cookie behind one of another server", "/in", "Cookie: loopbus_8080=other; " + cookie, 200},
 		{"localhost", "/in", "Host: LOCALHOST:8080|" + bearer, 200},
 		{"IPv6", "/in", "Host: [::1]:8080|" + bearer, 200},
 		{"the name of a proxy", "/in", "Host: console.example.com|" + bearer, 200},

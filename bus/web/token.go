@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,8 +31,8 @@ func (s *Site) Allowed(r *http.Request, shown string) bool {
 	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && same(bearer, s.o.Token) {
 		return true
 	}
-	c, err := r.Cookie(cookieName(r))
-	return err == nil && same(c.Value, s.code)
+	// Another server of the host may have set a cookie of the same name.
+	return slices.ContainsFunc(r.CookiesNamed(cookieName(r)), func(c *http.Cookie) bool { return same(c.Value, s.code) })
 }
 
 func same(a, b string) bool {

@@ -110,11 +110,13 @@ export class Fold {
       entry = this.#add({ key: id, kind: "message", role: m.role, seq: e.seq, time: e.time, blocks: [] });
       this.#messages.set(id, entry);
     }
-    const blocks = typeof m.content === "string" ? [{ type: "text", text: m.content }] : (m.content ?? []);
+    const text = (text) => [{ type: "text", text }];
+    const blocks = typeof m.content === "string" ? text(m.content)
+      : Array.isArray(m.content) ? m.content.filter((b) => b?.type) : text(JSON.stringify(m, null, 2));
+    if (m.role !== "user" && m.role !== "assistant") Object.assign(entry, { role: "custom", custom: `${m.customType ?? m.role}` });
     if (m.role === "user") entry.from = senderOf(e.causationId);
     entry.blocks = blocks.map((b) => (b.type === "toolCall" ? { ...b, call: this.#newCall(entry, b) } : b));
     if (d.interrupted) this.#withdraw(entry);
-    if (m.role !== "user" && m.role !== "assistant" && !m.content) entry.blocks = [{ type: "text", text: JSON.stringify(m, null, 2) }];
     Object.assign(entry, { streaming: false, interrupted: d.interrupted, failure: d.failure, error: m.errorMessage,
       stopReason: m.stopReason, durationMs: d.durationMs, usage: m.usage });
     entry.v++;
@@ -185,7 +187,7 @@ export class Fold {
   }
 
   on_custom_message(e, d) {
-    if (d.display) this.#message(e, `e${e.seq}`, { role: d.customType, content: d.content });
+    if (d.display) this.#message(e, `e${e.seq}`, { ...d, role: "custom" });
   }
 
   on_transcript_replaced(e, d) {

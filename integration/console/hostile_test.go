@@ -72,6 +72,14 @@ func TestHostileOutput(t *testing.T) {
 	t.Logf("a megabyte in one line is shown in %.0f ms", eval[float64](page, "performance.now()")-began)
 	list.click("a", "Sessions")
 	list.shows(".row", "<script>")
+	for _, kind := range []string{"user", "assistant", "toolResult", "x assistant"} { // a client cannot look like another
+		if _, err := w.Client.NATS().Request("agent.cmd.s1.custom_message", fmt.Appendf(nil,
+			`{"customType":%q,"content":"claims to be of %s","display":true}`, kind, kind), system.Deadline); err != nil {
+			t.Fatal(err)
+		}
+		page.shows(".message.custom", "claims to be of "+kind)
+		page.shows(".message.custom .who", "custom "+kind)
+	}
 	for _, win := range []*window{page, list} {
 		if owned := eval[bool](win, "'owned' in window"); owned {
 			t.Error("the page has done what a text says")

@@ -25,7 +25,7 @@ export class Entry extends Component {
         ${" "}${count(entry.usage?.totalTokens)} tokens, ${cost(entry.usage?.cost?.total)} ${at}</header>
         ${entry.text && html`<${Text} text=${entry.text} />`}</article>`;
     }
-    const who = entry.from?.role ?? { user: "You", assistant: model(entry.model) || "Model" }[entry.role] ?? entry.role;
+    const who = entry.from?.role ?? { user: "You", assistant: model(entry.model) || "Model" }[entry.role] ?? `custom ${visible(entry.custom ?? "", true)}`;
     return html`<article class="message ${entry.role} ${entry.left || entry.interrupted || entry.away ? "left" : ""}" aria-label=${who} aria-busy=${entry.streaming}>
       <header><span class="who">${who}</span>${entry.left && html`<span class="tag">taken back</span>`}
         ${entry.away && html`<span class="tag">on another branch</span>`}${entry.label && html`<span class="tag"><bdi>${entry.label}</bdi></span>`}
