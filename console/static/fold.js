@@ -110,10 +110,9 @@ export class Fold {
       entry = this.#add({ key: id, kind: "message", role: m.role, seq: e.seq, time: e.time, blocks: [] });
       this.#messages.set(id, entry);
     }
-    const text = (text) => [{ type: "text", text }];
-    const blocks = typeof m.content === "string" ? text(m.content)
-      : Array.isArray(m.content) ? m.content.filter((b) => b?.type) : text(JSON.stringify(m, null, 2));
-    if (m.role !== "user" && m.role !== "assistant") Object.assign(entry, { role: "custom", custom: `${m.customType ?? m.role}` });
+    const c = Array.isArray(m.content) || typeof m.content === "string" ? m.content : JSON.stringify(m, null, 2);
+    const blocks = typeof c === "string" ? [{ type: "text", text: c }] : c.filter((b) => b?.type);
+    if (!["user", "assistant"].includes(m.role)) Object.assign(entry, { role: "custom", custom: `${m.customType ?? m.role}` });
     if (m.role === "user") entry.from = senderOf(e.causationId);
     entry.blocks = blocks.map((b) => (b.type === "toolCall" ? { ...b, call: this.#newCall(entry, b) } : b));
     if (d.interrupted) this.#withdraw(entry);
@@ -340,7 +339,7 @@ export class Fold {
     this.#note(e, "warn", `Continues with ${d.to?.provider}/${d.to?.id}`, d.errorMessage ?? d.reason);
   }
 
-  /** Drops the calls of a reply that is not in the transcript: they never start; later calls may have their ids. */
+  /** Drops the calls of a reply that is not in the transcript: they never start. */
   #withdraw(entry) {
     this.#open = this.#open.filter((c) => c.entry !== entry);
   }

@@ -21,7 +21,7 @@ export function budgetText({ budget, spent, spentError }) {
   return `${parts.join(", ")}${budget.per ? ` a ${budget.per}` : ""}${spentError ? ` (${spentError})` : ""}`;
 }
 
-/** Problems, each {part, text, grave}: part names the affected part. seen has the answers, {value} or {error} by part. */
+/** Problems, each {part, text, grave}. seen has the answers, {value} or {error}, by part. */
 export function problems(seen) {
   const list = [];
   const add = (part, text, grave = false) => list.push({ part, text, grave });

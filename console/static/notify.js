@@ -20,7 +20,7 @@ export async function notify(on) {
   return notifying();
 }
 
-/** Notifies of calls that begin to wait, closes notifications of answered ones. Returns a function that stops. */
+/** Notifies of calls that begin to wait, until they are answered. Returns a function that stops. */
 export function notifyOf(waiting) {
   const shown = new Map(); // null for calls without a notification
   const since = Date.now();

@@ -7,7 +7,7 @@ const PAGE = 100;
 const AGAIN = 1000; // ms
 const ASKED = 3000; // ms after which the page reports that no runner answers
 
-/** Gives sessions the time of their last activity as text that sorts by time, whatever its number of digits. */
+/** Gives sessions the time of their last activity as text that sorts by time. */
 function dated(page) {
   for (const s of page.sessions) s.at = s.lastActivity.replace("Z", "");
   return page;
@@ -72,7 +72,7 @@ export class SessionList extends Watched {
     this.#order(sessions, rest, sessions);
   }
 
-  /** Appends a page. A session that changes between pages is listed again, and replaces its older row. */
+  /** Appends a page. A session that is listed again replaces its older row. */
   #append({ sessions }) {
     const news = sessions.filter((s) => !(this.byId.get(s.session)?.seq >= s.seq));
     const again = new Set(news.filter((s) => this.byId.has(s.session)).map((s) => s.session));
@@ -83,7 +83,7 @@ export class SessionList extends Watched {
   #order(front, rest, news) {
     for (const s of news) this.byId.set(s.session, s);
     this.rows = front.concat(rest);
-    // Both are sorted, except for sessions that have changed in the meantime, so there is rarely anything to sort.
+    // Both are sorted, but for sessions that have changed since.
     if (front.length > 0 && rest.length > 0 && front.at(-1).at < rest[0].at) this.rows.sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0));
     this.change();
   }

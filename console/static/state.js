@@ -40,7 +40,7 @@ export function useWatched(value) {
   return value;
 }
 
-/** Creates an object when its key changes; stops it when the view is removed. make returns an object with stop(). */
+/** Creates an object with stop() when its key changes; stops it when the view is removed. */
 export function useOwned(make, key) {
   const [owned, set] = useState(null);
   useEffect(() => {

@@ -13,7 +13,7 @@ export function Approval({ a, session }) {
     ${session && html`<${Answer} session=${session} asked=${a} />`}</div>`;
 }
 
-/** Approves a call, as it is or with other arguments, or denies it. Who is blind to the arguments cannot approve. */
+/** Approves or denies a call, or changes its arguments. Who cannot see them cannot approve. */
 export function Answer({ session, asked, blind = false }) {
   const { args } = asked;
   const [reason, setReason] = useState("");

@@ -19,7 +19,7 @@ function fold(text, fromEnd) {
   return text.slice(-LONG / 2).split("\n").slice(-LINES).join("\n");
 }
 
-/** Plain text. exact shows characters that change its direction; live shows the end of a long text that grows. */
+/** Plain text. exact shows invisible characters; live shows the end of a text that grows. */
 export function Text({ text, exact = false, live = false, long = false, mono = false, label }) {
   const [open, setOpen] = useState(false);
   const folded = useMemo(() => (long ? undefined : fold(text, live)), [text, live, long]);

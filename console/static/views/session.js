@@ -62,7 +62,7 @@ function Facts({ fold, stats, id }) {
 
 const nodes = new WeakMap(); // by entry
 
-/** An entry's node, the same object until the entry changes: Preact skips a node that is the same in the next frame. */
+/** An entry's node, the same until the entry changes: Preact skips a node that is the same. */
 function nodeOf(entry, session, id, back) {
   const kept = nodes.get(entry);
   if (kept?.v === entry.v && kept.session === session && !kept.back === !back) return kept.node;
@@ -71,7 +71,7 @@ function nodeOf(entry, session, id, back) {
   return node;
 }
 
-/** The newest entries, and older ones on demand. It stays at the end unless the user has scrolled up. */
+/** The newest entries, and older ones on demand. It stays at the end unless scrolled up. */
 function Entries({ fold, session, id, back }) {
   const [shown, setShown] = useState(SHOWN);
   const ref = useRef();

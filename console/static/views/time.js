@@ -1,4 +1,4 @@
-// The time line of a session: every event, the state at any event, the differences between two, and a branch from one.
+// The time line of a session: events, the state at any of them, differences, and branches.
 
 import { doing, go, replace, useOwned } from "../state.js";
 import { difference } from "../between.js";
@@ -104,7 +104,7 @@ function Between({ events, id, from, to }) {
         <${Entry} key=${entry.key} entry=${entry} v=${entry.v} id=${id} />`)}</div></details>`}</section>`;
 }
 
-/** Branches right before the run that contains the event, and sends the same input to another model. */
+/** Branches before the run that contains the event, and sends its input to another model. */
 function Rerun({ bus, id, at, events, now }) {
   const [models, setModels] = useState(null);
   const start = events.slice(0, at).findLast((e) => e.type === "agent_start");
