@@ -29,7 +29,7 @@ import (
 )
 
 var (
-	atRest   = flag.Int("atrest.sessions", 1000, "how many sessions TestAtRest brings to rest")
+	atRest   = flag.Int("atrest.sessions", 300, "how many sessions TestAtRest brings to rest")
 	atRestBy = flag.Duration("atrest.watch", time.Second, "how long it then watches the runner's use of the processor")
 )
 

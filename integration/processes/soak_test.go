@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	soakTurns = flag.Int("soak.turns", 40, "how many prompts TestSoak sends to its one session")
+	soakTurns = flag.Int("soak.turns", 20, "how many prompts TestSoak sends to its one session")
 	soakSeed  = flag.Uint64("soak.seed", 0, "seed of TestSoak, printed by every run; 0 chooses one")
 )
 
