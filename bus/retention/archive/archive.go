@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"strings"
 	"time"
 
@@ -73,7 +72,7 @@ type Summary struct {
 }
 
 // Write writes the log of a session as it is now. An error wraps [eventstore.ErrDamaged] where the log is not what its
-// writers wrote; what has been written then is no archive.
+// writers wrote, or has a header that [Restore] refuses; what has been written then is no archive.
 func Write(ctx context.Context, store *eventstore.Store, session string, to io.Writer) (s Summary, err error) {
 	w := bufio.NewWriter(to)
 	lines := json.NewEncoder(w)
@@ -88,6 +87,11 @@ func Write(ctx context.Context, store *eventstore.Store, session string, to io.W
 			continue
 		}
 		s.Tail = m.Stream
+		kept := messageOf(m)
+		if err = checkHeader(kept.Header); err != nil {
+			err = fmt.Errorf("%w: after event %d: %w", eventstore.ErrDamaged, s.Events, err)
+			break
+		}
 		if err = s.follow(m.Header, m.Payload, func(ref string) error {
 			data, err := store.Payload(ctx, ref)
 			if err != nil {
@@ -98,7 +102,7 @@ func Write(ctx context.Context, store *eventstore.Store, session string, to io.W
 		}); err != nil {
 			break
 		}
-		err = lines.Encode(line{Message: messageOf(m)})
+		err = lines.Encode(line{Message: kept})
 	}
 	if err == nil {
 		err = lines.Encode(line{End: &s})
@@ -143,22 +147,6 @@ func (s *Summary) follow(header map[string][]string, body []byte, named func(ref
 	return nil
 }
 
-// foreign returns a header that no archive has, or "". The hash does not cover it, and the server would do as it says:
-// take the message for one that is there already, or send traces of it anywhere. Client libraries would take one with a
-// status for an answer of the server, and deliver it to nobody.
-func foreign(header map[string][]string) string {
-	for name := range header {
-		if !headerName.MatchString(name) || strings.HasPrefix(strings.ToLower(name), "nats-") ||
-			strings.EqualFold(name, "Status") || strings.EqualFold(name, "Description") {
-			return name
-		}
-	}
-	return ""
-}
-
-// headerName is what a header may be called; another one could be several.
-var headerName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
-
 // read reads an archive to its end, and checks it. Either function may be nil; an error of one ends the reading. An
 // error wraps [ErrBad] where the file is not what [Write] wrote.
 func read(from io.Reader, stored func(header map[string][]string, body []byte) error,
@@ -196,8 +184,8 @@ func read(from io.Reader, stored func(header map[string][]string, body []byte) e
 				err = kept(l.Payload.Ref, l.Payload.Data)
 			}
 		case l.Message != nil:
-			if name := foreign(l.Message.Header); name != "" {
-				return bad("line %d: a log's message has no header %q", n, name)
+			if fault := checkHeader(l.Message.Header); fault != nil {
+				return bad("line %d: %w", n, fault)
 			}
 			if fault := s.follow(l.Message.Header, l.Message.body(), func(ref string) error {
 				if _, there := named[ref]; !there {

@@ -22,9 +22,10 @@ var ErrExists = errors.New("session exists")
 
 // Restore brings back the session of an archive, under its id. The whole archive is checked before anything is changed.
 // One that was restored in part, by a process that died, is continued. An interrupted deletion of the session is
-// completed first. A runner takes the session for one at rest.
+// completed first. An error about a message that is larger than the server takes wraps [nats.ErrMaxPayload]. A runner
+// takes the session for one at rest.
 func Restore(ctx context.Context, c *bus.Conn, store *eventstore.Store, from io.ReadSeeker) (Summary, error) {
-	s, err := read(from, nil, nil)
+	s, err := read(from, fitting(c.NATS().MaxPayload()), nil)
 	if err == nil {
 		_, err = from.Seek(0, io.SeekStart)
 	}
@@ -55,6 +56,18 @@ func Restore(ctx context.Context, c *bus.Conn, store *eventstore.Store, from io.
 		return s, fmt.Errorf("restore session %s: %w", s.Session, err)
 	}
 	return s, nil
+}
+
+// fitting returns a function for [read] that refuses messages which are larger than a server takes.
+func fitting(most int64) func(header map[string][]string, body []byte) error {
+	n := 0
+	return func(header map[string][]string, body []byte) error {
+		n++
+		if size := headerSize(header) + len(body); int64(size) > most {
+			return fmt.Errorf("message %d has %d bytes, the server takes %d: %w", n, size, most, nats.ErrMaxPayload)
+		}
+		return nil
+	}
 }
 
 type restoring struct {
