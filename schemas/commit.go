@@ -42,7 +42,7 @@ func (c *Commit) Add(e *Event, data []byte, ref string) error {
 			return fmt.Errorf("schemas: encode event %s: %w", e.ID(), err)
 		}
 	}
-	if NestedDeeper(data, maxNestedData) {
+	if nestedDeeper(data, maxNestedData) {
 		return fmt.Errorf("schemas: encode event %s: its data are nested deeper than %d", e.ID(), maxNestedData)
 	}
 	b := c.batch

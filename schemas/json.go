@@ -106,9 +106,9 @@ const (
 	maxNestedData = maxNested + 100 // of the whole data of an event
 )
 
-// NestedDeeper reports whether a JSON text is nested deeper than most levels; it need not look at a text of at most
+// nestedDeeper reports whether a JSON text is nested deeper than most levels; it need not look at a text of at most
 // 2*most bytes. For a text that is not JSON the result means nothing.
-func NestedDeeper(text []byte, most int) bool {
+func nestedDeeper(text []byte, most int) bool {
 	if len(text) <= 2*most {
 		return false
 	}

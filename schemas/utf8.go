@@ -52,7 +52,7 @@ func ValidResult(r ToolResult) ToolResult {
 	if content := validContents(r.Content, resultBlock); content != nil {
 		r.Content = content
 	}
-	if NestedDeeper(r.Details, maxNested) || len(r.Details) > 0 && !json.Valid(r.Details) {
+	if nestedDeeper(r.Details, maxNested) || len(r.Details) > 0 && !json.Valid(r.Details) {
 		r.Details = nil
 	} else if !utf8.Valid(r.Details) {
 		r.Details = bytes.ToValidUTF8(r.Details, []byte("\uFFFD"))
@@ -123,7 +123,7 @@ func validContent(c Content) (Content, bool) {
 	case Image:
 		c = Image{mend(b.Data), mend(b.MimeType)}
 	case ToolCall:
-		if NestedDeeper(b.Arguments, maxNested) || len(b.Arguments) > 0 && !json.Valid(b.Arguments) {
+		if nestedDeeper(b.Arguments, maxNested) || len(b.Arguments) > 0 && !json.Valid(b.Arguments) {
 			b.Arguments, changed = []byte("{}"), true
 		}
 		c = ToolCall{mend(b.ID), mend(b.Name), []byte(mend(string(b.Arguments))), mend(b.ThoughtSignature)}

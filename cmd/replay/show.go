@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 
@@ -53,8 +54,13 @@ func runState(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	enc := json.NewEncoder(cli.JSONOut(a.out, a.toTerm))
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(state)
+	if err := enc.Encode(state); err != nil {
+		return err
+	}
+	line := append(cli.Indented(bytes.TrimSuffix(text.Bytes(), []byte("\n"))), '\n')
+	_, err := cli.JSONOut(a.out, a.toTerm).Write(line)
+	return err
 }

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/sessionfile"
 )
@@ -186,14 +186,4 @@ func picture(c schemas.Image) block {
 	return block{Title: title, Image: template.URL(url)} // safe: the type and the characters were checked
 }
 
-// maxIndented is how deep JSON may be nested to be indented: the spaces would become many times the JSON of a hostile
-// model.
-const maxIndented = 64
-
-func indented(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if schemas.NestedDeeper(raw, maxIndented) || json.Indent(&b, raw, "", "  ") != nil {
-		return string(raw)
-	}
-	return b.String()
-}
+func indented(raw json.RawMessage) string { return string(cli.Indented(raw)) }

@@ -174,15 +174,30 @@ func TestBranchesAreWalkedOnce(t *testing.T) {
 	}
 }
 
-// What is nested deeply is not indented: the spaces would become many times what a hostile model has said.
-func TestDeepArgumentsAreShownAsTheyAre(t *testing.T) {
+// What would become many times what a hostile model has said is not indented: that are many values in a few levels, or
+// many levels.
+func TestArgumentsThatWouldGrowAreShownAsTheyAre(t *testing.T) {
 	t.Parallel()
-	deep := strings.Repeat("[", 5000) + strings.Repeat("1,", 5000) + "1" + strings.Repeat("]", 5000)
+	for _, levels := range []int{10, 63, 5000} {
+		deep := strings.Repeat("[", levels) + strings.Repeat("1,", 5000) + "1" + strings.Repeat("]", levels)
+		if s := htmlOf(t, `{"a":`+deep+`}`); !strings.Contains(s, deep) || len(s) > 2*len(deep)+10_000 {
+			t.Errorf("%d bytes of arguments make a page of %d", len(deep), len(s))
+		}
+	}
+	const small = "{\n  \"a\": {\n    \"b\": [\n      1\n    ]\n  }\n}"
+	if s := htmlOf(t, `{"a":{"b":[1]}}`); !strings.Contains(html.UnescapeString(s), small) {
+		t.Errorf("arguments are not indented: %s", s)
+	}
+}
+
+// htmlOf returns the page of a session with one call.
+func htmlOf(t *testing.T, args string) string {
+	t.Helper()
 	var lines []*sessionfile.Entry
 	for _, text := range []string{
 		`{"type":"session","version":3,"id":"s","timestamp":"2026-01-02T03:04:05.000Z","cwd":"/"}`,
 		`{"type":"message","id":"a","parentId":null,"message":{"role":"assistant","content":[` +
-			`{"type":"toolCall","id":"c","name":"bash","arguments":{"a":` + deep + `}}]}}`,
+			`{"type":"toolCall","id":"c","name":"bash","arguments":` + args + `}]}}`,
 	} {
 		e, err := sessionfile.NewEntry([]byte(text))
 		if err != nil {
@@ -194,7 +209,5 @@ func TestDeepArgumentsAreShownAsTheyAre(t *testing.T) {
 	if err := page.HTML(&b, sessionfile.FromEntries(lines)); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(b.String(), deep) || b.Len() > 2*len(deep) {
-		t.Errorf("%d bytes of arguments make a page of %d", len(deep), b.Len())
-	}
+	return b.String()
 }
