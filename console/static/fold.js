@@ -2,7 +2,7 @@
 // the same events give the same state, so the state at any event is the fold of the events up to it. Each entry has a
 // version v that grows when the entry changes.
 
-import { count, REASON } from "./format.js";
+import { count, json, REASON } from "./format.js";
 import { inWords, senderOf } from "./subagents.js";
 
 const INPUTS = new Set(["prompt", "steer", "follow_up", "subagent_prompt", "subagent_result"]);
@@ -110,7 +110,7 @@ export class Fold {
       entry = this.#add({ key: id, kind: "message", role: m.role, seq: e.seq, time: e.time, blocks: [] });
       this.#messages.set(id, entry);
     }
-    const c = Array.isArray(m.content) || typeof m.content === "string" ? m.content : JSON.stringify(m, null, 2);
+    const c = Array.isArray(m.content) || typeof m.content === "string" ? m.content : json(m);
     const blocks = typeof c === "string" ? [{ type: "text", text: c }] : c.filter((b) => b?.type);
     if (!["user", "assistant"].includes(m.role)) Object.assign(entry, { role: "custom", custom: `${m.customType ?? m.role}` });
     if (m.role === "user") entry.from = senderOf(e.causationId);

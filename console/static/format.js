@@ -57,13 +57,16 @@ export const REASON = {
   timeout_48h: "time limit reached", idle_timeout_120s: "the model stopped responding", abort_signal: "aborted", error: "failed",
 };
 
-const deep = (v, n) => v && typeof v === "object" && (!n || Object.values(v).some((x) => deep(x, n - 1)));
+// What is left of n characters once indentation has added its own to a value. It may be too little, and is below 0 after 500 levels.
+const spaced = (v, n, depth = 1) => (Object(v) !== v ? n
+  : Object.values(v).reduce((n, x) => (n < 0 ? n : spaced(x, depth > 500 ? -1 : n - 2 * depth - 2, depth + 1)), n - 2 * depth));
 
-/** JSON, indented unless nested deeply. */
+/** JSON, indented unless that makes it longer than four times itself and 4 KiB. */
 export function json(value) {
   if (typeof value === "string") return value;
   try {
-    return JSON.stringify(value, null, deep(value, 64) ? 0 : 2);
+    const text = JSON.stringify(value);
+    return text && spaced(value, 3 * text.length + 4096) >= 0 ? JSON.stringify(value, null, 2) : text;
   } catch {
     return "nested too deeply";
   }
