@@ -65,7 +65,7 @@ type Options struct {
 	// SpillBytes is the most bytes that are kept of one output, default [DefaultSpillBytes].
 	SpillBytes int64
 	// SpillTotal is the most bytes of all outputs in TempDir, default [DefaultSpillTotal]. The oldest are removed to
-	// make room. At most a thousand outputs are kept.
+	// make room, but not those of commands that still run. At most a thousand outputs are kept.
 	SpillTotal int64
 	// SpillAge is how long outputs are kept, default [DefaultSpillAge].
 	SpillAge time.Duration

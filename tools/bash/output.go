@@ -67,8 +67,7 @@ func (o *output) snapshot() snapshot {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return snapshot{
-		cut: o.tail.Result(), path: o.spill.path, kept: o.spill.size, full: o.spill.size >= o.spill.attic.most,
-		lost: o.spill.err,
+		cut: o.tail.Result(), path: o.spill.path, kept: o.spill.size, full: o.spill.full, lost: o.spill.err,
 	}
 }
 
@@ -77,7 +76,7 @@ type snapshot struct {
 	cut  truncate.Result
 	path string // of the spill
 	kept int64  // bytes in the spill
-	full bool   // the spill has reached its largest size
+	full bool   // the spill has only the beginning, because there is no room for more
 	lost error  // why the spill is incomplete
 }
 

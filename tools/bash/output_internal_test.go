@@ -8,7 +8,8 @@ import (
 
 // However much a command writes, what is in memory does not grow.
 func TestOutputIsHeldInConstantMemory(t *testing.T) {
-	o := newOutput(&attic{dir: t.TempDir(), most: 1 << 30, total: 1 << 40, keep: time.Hour})
+	o := newOutput(newAttic(Options{TempDir: t.TempDir(), SpillBytes: 1 << 30, SpillTotal: 1 << 40,
+		SpillAge: time.Hour}))
 	chunk := bytes.Repeat([]byte("0123456789abcde\n"), 2048)
 	write := func(times int) {
 		for range times {

@@ -20,30 +20,40 @@ func SpillPattern(dir string) string {
 	return filepath.Join(dir, spillPrefix+strings.Repeat("[0-9a-f]", 2*spillRandom)+spillSuffix)
 }
 
-// A spill is a file that is created at the first write. It keeps the first error. After an error, or when it has
-// reached its largest size, it ignores further writes.
+// A spill is a file that is created at the first write. It keeps the first error. After an error, or when it is full,
+// it ignores further writes.
 type spill struct {
 	attic *attic
 	path  string
 	file  *os.File
 	size  int64
+	room  int64 // the size that it may have without asking the attic
+	full  bool  // there was more to write than it may have
 	err   error
 }
 
 func (s *spill) write(p []byte) {
-	if s.err != nil || len(p) == 0 {
-		return
+	if len(p) > 0 && s.err == nil && s.path == "" {
+		s.create()
 	}
-	if s.file == nil && s.path == "" {
-		s.file, s.err = s.attic.create()
-		if s.err != nil {
-			s.file = nil
+	for len(p) > 0 && s.err == nil && !s.full {
+		if s.size == s.room {
+			s.room = s.attic.grow(s.path)
+		}
+		if s.full = s.size == s.room; s.full {
 			return
 		}
-		s.path = s.file.Name()
+		var n int
+		n, s.err = s.file.Write(p[:min(int64(len(p)), s.room-s.size)])
+		s.size, p = s.size+int64(n), p[n:]
 	}
-	n, err := s.file.Write(p[:min(int64(len(p)), s.attic.most-s.size)])
-	s.size, s.err = s.size+int64(n), err
+}
+
+func (s *spill) create() {
+	file, room, err := s.attic.create()
+	if s.err = err; err == nil {
+		s.file, s.path, s.room = file, file.Name(), room
+	}
 }
 
 func (s *spill) close() {
@@ -54,6 +64,7 @@ func (s *spill) close() {
 		s.err = err
 	}
 	s.file = nil
+	s.attic.release(s.path)
 }
 
 func spillName() string {
