@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -26,8 +27,8 @@ type sandboxOptions struct {
 	limits bash.Limits // the parsed settings
 }
 
-// Check parses the limits.
-func (o *sandboxOptions) Check(*cli.Call) []error {
+// Check parses the limits, and completes the paths.
+func (o *sandboxOptions) Check(c *cli.Call) []error {
 	var errs []error
 	bytes := func(name, text string) int64 {
 		n, err := parseBytes(text)
@@ -39,6 +40,13 @@ func (o *sandboxOptions) Check(*cli.Call) []error {
 	o.limits = bash.Limits{
 		Memory: bytes("bash-memory", o.Memory), FileSize: bytes("bash-file-size", o.FileSize), CPU: o.CPU,
 		Processes: int64(o.Processes),
+	}
+	for i, path := range o.Hide {
+		full, err := fromHome(path, c.IO.Getenv("HOME"))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--sandbox-hide: %w", err))
+		}
+		o.Hide[i] = full
 	}
 	if o.CPU%time.Second != 0 {
 		errs = append(errs, fmt.Errorf("--bash-cpu: %s is not in whole seconds", o.CPU))
@@ -53,6 +61,20 @@ func (o *sandboxOptions) Check(*cli.Call) []error {
 		errs = append(errs, fmt.Errorf("--sandbox: %q is not none, bubblewrap or namespaces", o.Sandbox))
 	}
 	return errs
+}
+
+// fromHome replaces a leading ~/ by the home directory. A shell does so only at the start of a word.
+func fromHome(path, home string) (string, error) {
+	rest, ok := strings.CutPrefix(path, "~")
+	switch {
+	case !ok:
+		return path, nil
+	case rest != "" && rest[0] != '/':
+		return "", fmt.Errorf("%q begins with \"~\"; write the whole path, or %q", path, "./"+path)
+	case home == "":
+		return "", fmt.Errorf("%q begins with \"~\", and HOME is not set; write the whole path", path)
+	}
+	return filepath.Join(home, rest), nil
 }
 
 // parseBytes parses a number of bytes with an optional unit; an empty text is 0.

@@ -82,7 +82,8 @@ type Options struct {
 	// SandboxNetwork lets commands in a sandbox use the network.
 	SandboxNetwork bool
 	// SandboxHide names files and directories that are empty or unreadable for commands in a sandbox, such as keys of
-	// the worker's user. The paths of [workspace.Workspace.Hidden] are hidden, too.
+	// the worker's user. [Check] refuses those that it does not find. What appears later at such a path is hidden from the
+	// commands that start afterwards. The paths of [workspace.Workspace.Hidden] are hidden, too, if they exist.
 	SandboxHide []string
 }
 
@@ -139,7 +140,7 @@ func newShell(o Options) shell {
 		opts: o, path: find(), env: AllowedEnv(o.Environ, o.Env),
 		attic: newAttic(o), targets: &targets{marks: map[string]string{}},
 	}
-	_, _ = s.hidden() // notes what links lead to now; commands are told if it is too much
+	_, _ = s.hidden() // notes what links lead to now; commands are told if that is wrong
 	return s
 }
 

@@ -141,6 +141,8 @@ func copySelf(t *testing.T, dir string) string {
 	}
 	defer func() { _ = self.Close() }()
 	path := filepath.Join(dir, "self")
+	syscall.ForkLock.RLock() // a process that another test forks has the file open until it executes its program
+	defer syscall.ForkLock.RUnlock()
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755)
 	if err == nil {
 		_, err = io.Copy(file, self)

@@ -46,7 +46,7 @@ func Check(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	var out bytes.Buffer
-	hide, _ := s.hidden() // too many of them concern the commands in this workspace, and not the machine
+	hide, _ := s.hidden() // an error concerns the commands in this workspace, and not the machine
 	state, err := s.run(ctx, "true", s.opts.Workspace.Dir(), hide, &out)
 	if err == nil && (state.killed || state.code != 0 || state.signal != "") {
 		err = fmt.Errorf("a command that does nothing ended with status %d: %s", state.code, strings.TrimSpace(out.String()))
@@ -86,6 +86,7 @@ func (s shell) check() error {
 		errs = append(errs, fmt.Errorf("there is none of that name, but %s, %s and %s", SandboxNone, SandboxBubblewrap,
 			SandboxNamespaces))
 	}
+	errs = append(errs, s.checkHide())
 	if root := s.opts.Workspace.Root(); below(root, s.attic.dir) {
 		errs = append(errs, fmt.Errorf("the directory for long outputs, %s, is below the workspace %s: a command could put "+
 			"a link in its place, and have this process write elsewhere; choose another directory", s.attic.dir, root))
@@ -104,7 +105,7 @@ func below(root, dir string) bool {
 	}
 	real := abs
 	for existing := abs; ; existing = filepath.Dir(existing) { // the directory may not exist yet
-		if target, ok := resolved(existing); ok {
+		if target, err := resolve(existing); err == nil {
 			real = filepath.Join(target, strings.TrimPrefix(abs, existing))
 			break
 		}

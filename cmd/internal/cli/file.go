@@ -77,6 +77,11 @@ func (r *reader) setting(name, place, section string, v any) {
 		}
 		items := make([]string, len(v))
 		for i, item := range v {
+			switch item.(type) {
+			case nil, []any, map[string]any:
+				r.mistake(fmt.Errorf("%s: %s: item %d is not a value; ~ and null need quotes", r.path, place, i+1))
+				return
+			}
 			items[i] = fmt.Sprint(item)
 		}
 		r.out[name] = strings.Join(items, separator)

@@ -165,6 +165,9 @@ func TestSectionsAndFlatKeys(t *testing.T) {
 		"max-turns: 7\nlimits: {max-turns: 8}\n":         `setting "max-turns" is given twice`,
 		"deep: down\nname: bert\nmax-turns: 7\n":         "", // of the other command
 		"secret: \"s3cret\nname: x\n":                    "could not find",
+		"tools: [bash, ~]\n":                             "tools: item 2 is not a value; ~ and null need quotes",
+		"tools: [[bash]]\n":                              "tools: item 1 is not a value",
+		"tools: ~\n":                                     "tools: not a value",
 	} {
 		file := filepath.Join(t.TempDir(), "c.yaml")
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
