@@ -134,3 +134,21 @@ func TestFlagsGoBeforeEnvironmentAndFile(t *testing.T) {
 		t.Errorf("a prompt in the file is no one-shot: http %q, store %q", o.Observe.HTTP, o.Server.Store)
 	}
 }
+
+// A pattern that no tool's name can be would let calls pass without the approval that somebody wanted.
+func TestApproveTakesWholeNames(t *testing.T) {
+	t.Parallel()
+	none := func(string) string { return "" }
+	if _, err := parse([]string{"--approve", "bash,zoo_echo,Bash"}, none); err != nil {
+		t.Error(err)
+	}
+	if _, err := parse([]string{"--approve", "*"}, none); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"ba*", "mcp.*"} {
+		if _, err := parse([]string{"--approve", "read," + name}, none); err == nil ||
+			!strings.Contains(err.Error(), "--approve: no tool has the name") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

@@ -35,6 +35,12 @@ func (p *policy) Check(*cli.Call) (errs []error) {
 		}
 		p.hookRefs = append(p.hookRefs, ref)
 	}
+	for _, name := range p.Approve {
+		if name != "*" && schemas.CheckToken("tool", name) != nil {
+			errs = append(errs, fmt.Errorf("--approve: no tool has the name %q; write whole names, in the tool's own case, or *",
+				name))
+		}
+	}
 	for _, name := range p.ExtensionTools {
 		if !slices.Contains(schemas.ExtensionTools(), name) {
 			errs = append(errs, fmt.Errorf("--extension-tools: unknown tool %q; there are %s", name,
