@@ -85,8 +85,8 @@ func (b Bounds) tooManyArguments() error {
 		fmt.Sprintf("the arguments of a tool call have more than %d bytes", b.Arguments))
 }
 
-// quota limits the bytes of all requests that a server holds, or of all answers that a client holds, including those
-// that are not complete yet. It may be used concurrently.
+// quota limits the bytes of all answers that a client holds, including those that are not complete yet. It may be used
+// concurrently.
 type quota struct {
 	limit int
 
@@ -94,18 +94,8 @@ type quota struct {
 	bytes int
 }
 
-// reserve reserves n bytes. It returns false, and reserves nothing, if that would exceed the limit.
-func (q *quota) reserve(n int) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.bytes+n > q.limit {
-		return false
-	}
-	q.bytes += n
-	return true
-}
-
-// reserveShare is reserve, but it exceeds the limit for one who is below its share of it.
+// reserveShare reserves n bytes. It returns false, and reserves nothing, if that would exceed the limit, but not for
+// one who is below its share of it.
 func (q *quota) reserveShare(n int, below bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
