@@ -3,6 +3,7 @@ package natsio
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 
 	"github.com/nats-io/nats.go"
@@ -27,7 +28,8 @@ func Leaderless(err error) bool {
 func Passing(err error) bool {
 	return TooMany(err) || Leaderless(err) ||
 		IsAny(err, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
-			nats.ErrConnectionReconnecting, nats.ErrStaleConnection, jetstream.ErrNoStreamResponse, context.DeadlineExceeded)
+			nats.ErrConnectionReconnecting, nats.ErrStaleConnection, jetstream.ErrNoStreamResponse, context.DeadlineExceeded,
+			os.ErrDeadlineExceeded) // what a read of an object returns in place of the context's error
 }
 
 // IsAny reports whether [errors.Is] is true of an error and any of the targets.

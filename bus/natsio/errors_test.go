@@ -3,6 +3,8 @@ package natsio_test
 import (
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,6 +22,7 @@ func TestErrorsThatPass(t *testing.T) {
 	}{
 		{"no leader", &jetstream.APIError{Code: 503, ErrorCode: 10008}, true},
 		{"too many messages wait", &jetstream.APIError{Code: 429, ErrorCode: 10167}, true},
+		{"an object is read for too long", &net.OpError{Op: "read", Net: "pipe", Err: os.ErrDeadlineExceeded}, true},
 		{"no such stream", jetstream.ErrStreamNotFound, false},
 		{"another last sequence", &jetstream.APIError{Code: 400, ErrorCode: 10071}, false},
 		{"of another kind", errors.New("no"), false},
