@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// ApprovalPolicy names the tools whose calls need an approval; "*" stands for every tool. TimeoutMs is the longest wait
-// in milliseconds, from approval_requested; 0 is no limit.
+// ApprovalPolicy names the tools whose calls need an approval. A name is exact; "*" alone stands for every tool.
+// TimeoutMs is the longest wait in milliseconds, from approval_requested; 0 is no limit.
 type ApprovalPolicy struct {
 	Tools     []string `json:"tools,omitempty"`
 	TimeoutMs int64    `json:"timeoutMs,omitempty"`

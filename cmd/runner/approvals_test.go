@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
@@ -99,5 +101,32 @@ func TestAnAnswerToWhatDoesNotWait(t *testing.T) {
 	}
 	if answered != 1 {
 		t.Errorf("%d answers in the log", answered)
+	}
+}
+
+// A name that no tool has may be mistyped, or that of a tool whose worker starts later: the runner says so.
+func TestServingSaysWhichApprovalsAreForNoTool(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := start(t, nil, "--nats", w.url, "--id", "r1", "--model", "scripted", "--script",
+		write(t, "script.json", askingScript), "--tools", "ls", "--approve", "Bash,bash,ls,agent,later", "--http",
+		"127.0.0.1:0", "--log-json")
+	if got := p.logged("--approve names tools that nobody serves now; a name must be exact", "tools"); got !=
+		"[Bash, did you mean bash? later]" {
+		t.Errorf("it names %s", got)
+	}
+	for _, c := range []struct{ approve, tools, want []string }{
+		{nil, nil, nil},
+		{[]string{"bash", "agent", "session_branch"}, []string{"bash"}, nil},
+		{[]string{"Bash", "*"}, nil, nil}, // all calls need an approval
+		{[]string{"bash"}, nil, []string{"bash"}},
+	} {
+		var announced []schemas.ToolDefinition
+		for _, name := range c.tools {
+			announced = append(announced, schemas.ToolDefinition{Name: name})
+		}
+		if d := cmp.Diff(c.want, (&policy{Approve: c.approve}).unserved(announced)); d != "" {
+			t.Errorf("%q with %q (-want +got):\n%s", c.approve, c.tools, d)
+		}
 	}
 }

@@ -54,6 +54,38 @@ func (p *policy) approval() schemas.ApprovalPolicy {
 	return schemas.ApprovalPolicy{Tools: p.Approve, TimeoutMs: p.ApprovalTimeout.Milliseconds()}
 }
 
+// unserved lists the names of --approve that are neither those of announced tools nor of the runner's own, with what
+// may have been meant. It is empty if all tools need an approval.
+func (p *policy) unserved(announced []schemas.ToolDefinition) (names []string) {
+	known := schemas.ExtensionTools()
+	for _, def := range announced {
+		known = append(known, def.Name)
+	}
+	for _, name := range p.Approve {
+		if name == "*" {
+			return nil
+		}
+		if !slices.Contains(known, name) {
+			names = append(names, name+cli.Suggest(name, known))
+		}
+	}
+	return names
+}
+
+// checkApprovals warns once about names of --approve that no tool has when the runner is ready.
+func (s *service) checkApprovals(ctx context.Context) error {
+	select {
+	case <-s.Ready():
+	case <-ctx.Done():
+		return nil
+	}
+	announced, err := s.Toolbox.Definitions(ctx)
+	if names := s.o.Policy.unserved(announced); err == nil && len(names) > 0 { // an error is the end of ctx
+		s.log.Warn("--approve names tools that nobody serves now; a name must be exact", "tools", names)
+	}
+	return nil
+}
+
 // tools returns the tool policy of sessions whose profile sets none.
 func (p *policy) tools(limit time.Duration) schemas.ToolPolicy {
 	return schemas.ToolPolicy{Extensions: p.ExtensionTools, Scopes: p.Scopes, TimeoutMs: limit.Milliseconds()}

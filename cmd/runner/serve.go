@@ -201,7 +201,7 @@ func (o *options) runDefaults() schemas.RunConfig {
 
 // run serves until ctx ends, together with the parts that the settings select and those of beside.
 func (s *service) run(ctx context.Context, beside ...func(ctx context.Context) error) error {
-	beside = append(beside, s.announce, memory.Bound)
+	beside = append(beside, s.announce, s.checkApprovals, memory.Bound)
 	if len(s.o.Tools.Tools) > 0 {
 		beside = append(beside, s.serveTools)
 	}

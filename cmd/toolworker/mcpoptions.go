@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools/bash"
 	"github.com/loopbus/loopbus/tools/mcp"
 )
@@ -46,6 +47,11 @@ func (o *options) readable() (names []string) {
 // Check parses the servers and the token, and validates the address.
 func (o *mcpOptions) Check(c *cli.Call) []error {
 	errs := []error{o.readServers(c.IO.Getenv), o.readToken()}
+	for _, name := range o.Only {
+		if err := schemas.CheckToken("tool", name); err != nil {
+			errs = append(errs, fmt.Errorf("--mcp-tools: %w", err))
+		}
+	}
 	if o.Stdio && o.HTTP != "" {
 		errs = append(errs, errors.New("--mcp, --mcp-http: give only one of them"))
 	}

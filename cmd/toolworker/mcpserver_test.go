@@ -387,6 +387,8 @@ func TestMCPOptions(t *testing.T) {
 		"--mcp-server: server \"x\"":                       {"--mcp-server", "x=run ${NO_SUCH}"},
 		"MCP server \"x\" is given twice":                  {"--mcp-server", "x=run", "--mcp-server", "x=go"},
 		"--mcp-config: /no/such":                           {"--mcp-config", "/no/such"},
+		"tool \"ba*\" is not 1 to 64":                      {"--mcp", "--mcp-tools", "ls,ba*"},
+		"tool \"*\" is not 1 to 64":                        {"--mcp", "--mcp-tools", "*"},
 	} {
 		if _, err := parse(args, none); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %s", args, err, want)
