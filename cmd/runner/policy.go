@@ -80,6 +80,9 @@ func (s *service) checkApprovals(ctx context.Context) error {
 		return nil
 	}
 	announced, err := s.Toolbox.Definitions(ctx)
+	for _, name := range s.o.Tools.Tools { // they may be announced a moment later
+		announced = append(announced, schemas.ToolDefinition{Name: name})
+	}
 	if names := s.o.Policy.unserved(announced); err == nil && len(names) > 0 { // an error is the end of ctx
 		s.log.Warn("--approve names tools that nobody serves now; a name must be exact", "tools", names)
 	}
