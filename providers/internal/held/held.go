@@ -43,8 +43,9 @@ func (b *Budget) Share(end func(error)) *Share { return &Share{budget: b, end: e
 type Share struct {
 	budget *Budget
 	end    func(error)
+	last   int // what counted when Hold was called last: most calls change nothing
 
-	// Guarded by the budget's lock. Only Hold and Release of this share change counted.
+	// Guarded by the budget's lock: other shares end this one.
 	counted int
 	ended   bool
 }
@@ -52,9 +53,10 @@ type Share struct {
 // Hold records that the part holds n bytes now. It returns the error with which the share has to end, if it does.
 func (s *Share) Hold(n int) error {
 	b, counted := s.budget, max(n-s.budget.free, 0)
-	if counted == s.counted {
+	if counted == s.last {
 		return nil
 	}
+	s.last = counted
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.ended {
@@ -78,6 +80,7 @@ func (s *Share) Release() {
 	s.budget.mu.Lock()
 	defer s.budget.mu.Unlock()
 	s.budget.count(s, 0)
+	s.last = 0
 }
 
 // count changes how many bytes of a share count.

@@ -1,6 +1,7 @@
 package held
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/loopbus/loopbus/schemas"
@@ -46,6 +47,26 @@ func TestTheLargestReplyEnds(t *testing.T) {
 		r.Release()
 	}
 	if b.bytes != 0 || len(b.large) != 0 {
+		t.Errorf("%d bytes of %d shares count after all were released", b.bytes, len(b.large))
+	}
+}
+
+// Replies grow in goroutines of their own, and any of them may end another.
+func TestRepliesGrowConcurrently(t *testing.T) {
+	t.Parallel()
+	b := New(1000, 10)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 200 {
+				s := b.Share(func(error) {})
+				for n := 0; n < 500 && s.Hold(n) == nil; n += 5 {
+				}
+				s.Release()
+			}
+		})
+	}
+	if all.Wait(); b.bytes != 0 || len(b.large) != 0 {
 		t.Errorf("%d bytes of %d shares count after all were released", b.bytes, len(b.large))
 	}
 }
