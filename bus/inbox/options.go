@@ -43,8 +43,8 @@ type Options struct {
 	// The inbox sends that event to senders that request the outcome. If it is nil, no sender gets an outcome.
 	Outcome func(session, command string) (e schemas.Event, found bool)
 	// Search returns that event of a command that Outcome has not found; found is false if the session's log does not
-	// know the command. It is called beside the deliveries, for a few commands at once; those of other senders that
-	// repeat commands get no outcome. If it is nil, nothing is searched for.
+	// know the command. It is called beside the deliveries, for at most 64 commands at once, of which a session has its
+	// share; the senders of further ones get no outcome. If it is nil, nothing is searched for.
 	Search func(ctx context.Context, session, command string) (e schemas.Event, found bool, err error)
 	// Logger logs takeovers and failures; nil discards.
 	Logger *slog.Logger

@@ -55,7 +55,11 @@ func (in *Inbox) reply(m *reader.Message, command string) {
 // search sends an outcome that has to be searched for. It takes long where the log is long, so the session's other
 // commands do not wait for it, and of many at once some are left out.
 func (in *Inbox) search(session string, seq uint64, command, to string) {
-	if in.o.Search == nil || !in.searches.Take(session, 1) {
+	switch {
+	case in.o.Search == nil:
+		in.notSent(session, seq, errNotFound)
+		return
+	case !in.searches.Take(session, 1):
 		in.notSent(session, seq, errManySearches)
 		return
 	}
@@ -79,7 +83,7 @@ func (in *Inbox) search(session string, seq uint64, command, to string) {
 // Reasons why a sender gets no outcome.
 var (
 	errManySearches = errors.New("many outcomes of the session's older commands are searched for at once")
-	errNotFound     = errors.New("the log does not know the command")
+	errNotFound     = errors.New("no event about the command was found")
 )
 
 func (in *Inbox) notSent(session string, seq uint64, why error) {

@@ -26,7 +26,8 @@ func (s *Site) named(name string) bool {
 // namedOrigin reports whether the host of an origin is a name, with its port, of this site. What other ports of the
 // host serve may be somebody else's.
 func (s *Site) namedOrigin(host string) bool {
-	return slices.ContainsFunc(s.o.Names, func(n string) bool { return strings.EqualFold(n, host) })
+	plain := strings.Trim(host, "[]") // an IPv6 address without a port
+	return slices.ContainsFunc(s.o.Names, func(n string) bool { return strings.EqualFold(n, host) || n == plain })
 }
 
 // hostname returns a host without its port, in lower case.

@@ -59,7 +59,7 @@ const bearer = "Authorization: Bearer " + token
 func TestWhoComesIn(t *testing.T) {
 	t.Parallel()
 	s, log := site(t, web.Options{Token: token, Loopback: true,
-		Names: []string{"console.example.com", "other.example.com:8443"}})
+		Names: []string{"console.example.com", "other.example.com:8443", "fd00::5"}})
 	cookie := strings.Split(ask(s, "GET", "/?token="+token).Header.Get("Set-Cookie"), ";")[0]
 	for _, c := range []struct {
 		name, target, headers string
@@ -95,6 +95,8 @@ func TestWhoComesIn(t *testing.T) {
 
 		{"a foreign page", "/in", "Origin: https://evil.example.com|Cookie: " + cookie, 403},
 		{"a page of another port", "/in", "Origin: http://127.0.0.1:3000|Sec-Fetch-Site: same-site|Cookie: " + cookie, 403},
+		{"a page at an IPv6 address", "/in", "Origin: https://[fd00::5]|" + bearer, 200},
+		{"a page of another port at an IPv6 address", "/in", "Origin: https://[fd00::5]:9|Cookie: " + cookie, 403},
 		{"a page of another port behind a proxy", "/in", "Origin: https://console.example.com:8443|Cookie: " + cookie, 403},
 		{"a page of the default port beside a proxy", "/in", "Origin: https://other.example.com|Cookie: " + cookie, 403},
 		{"a sandboxed frame", "/in", "Origin: null|Cookie: " + cookie, 403},

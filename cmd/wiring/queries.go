@@ -69,8 +69,7 @@ func (r *Runner) recent(session, command string) (schemas.Event, bool) {
 
 // search returns the event that is the outcome of a command.
 func (r *Runner) search(ctx context.Context, session, command string) (e schemas.Event, found bool, err error) {
-	e, _, found, err = r.Index.Outcome(ctx, session, command)
-	return e, found, err
+	return r.Index.SearchOutcome(ctx, session, command)
 }
 
 // Catalogue answers queries about models. Window returns the context window of a model in tokens; Models lists the

@@ -53,8 +53,7 @@ func (f *frames) next() (eventstream.Message, error) {
 }
 
 // checkLengths returns an error if the lengths that the next frame states exceed the limits, or what all replies may
-// have. It ignores bytes that are
-// not a frame; the decoder returns an error for them.
+// have. It ignores bytes that are not a frame; the decoder returns an error for them.
 func (f *frames) checkLengths() error {
 	prelude, err := f.in.Peek(12)
 	if err != nil || binary.BigEndian.Uint32(prelude[8:]) != crc32.ChecksumIEEE(prelude[:8]) {

@@ -49,7 +49,7 @@ type BridgeOptions struct {
 	// before it is ended, a server by HTTP to say why it refuses a request, and to begin its stream of notifications.
 	WriteTimeout time.Duration
 	// MaxTools is how many tools are taken, default 256; the rest is left out, in the server's order. Of a server that
-	// changes its list, the bridge offers at most four times as many names: a queue exists for each, and stays.
+	// changes its list, the bridge offers at most four times as many names: each gets a queue, which outlives its tool.
 	MaxTools int
 	// Offer is called with the tools after each connect and whenever they have changed. Calls are not concurrent.
 	Offer func([]tools.Tool)

@@ -16,8 +16,9 @@ type pace struct {
 	busy chan struct{} // closed when the work in progress, and the rest after it, have ended
 }
 
-// run calls f when it may, and returns its error. If ctx ends before, it returns the cause.
-func (p *pace) run(ctx context.Context, f func() error) error {
+// begin waits until work may begin; then end must be called with the time that the work took. If ctx ends before,
+// begin returns the cause.
+func (p *pace) begin(ctx context.Context) (end func(took time.Duration), err error) {
 	done := make(chan struct{})
 	for {
 		p.mu.Lock()
@@ -32,17 +33,15 @@ func (p *pace) run(ctx context.Context, f func() error) error {
 		select {
 		case <-busy:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
-	begun := time.Now()
-	defer func() {
-		time.AfterFunc(paceRest*time.Since(begun), func() {
+	return func(took time.Duration) {
+		time.AfterFunc(paceRest*took, func() {
 			p.mu.Lock()
 			p.busy = nil
 			p.mu.Unlock()
 			close(done)
 		})
-	}()
-	return f()
+	}, nil
 }

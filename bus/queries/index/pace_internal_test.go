@@ -15,12 +15,17 @@ func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const took = 100 * time.Millisecond
 		var p pace
-		begun := time.Now()
-		if err := p.run(t.Context(), func() error { time.Sleep(took); return errors.New("no") }); err == nil {
-			t.Error("the error of the work is lost")
+		work := func(ctx context.Context) error {
+			end, err := p.begin(ctx)
+			if err == nil {
+				time.Sleep(took) // in the time of synctest
+				end(took)
+			}
+			return err
 		}
-		if now := time.Since(begun); now != took {
-			t.Errorf("a single piece took %v", now)
+		begun := time.Now()
+		if err := work(t.Context()); err != nil || time.Since(begun) != took {
+			t.Errorf("a single piece took %v, %v", time.Since(begun), err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -29,7 +34,7 @@ func TestPace(t *testing.T) {
 		done, refused := 0, 0
 		for range 100 {
 			all.Go(func() {
-				err := p.run(ctx, func() error { time.Sleep(took); return nil })
+				err := work(ctx)
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"time"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -78,23 +79,40 @@ func (ix *Index) track(session string) *Track {
 
 // Outcome returns the newest stored event about a command, without the command's own data, and the sequence of the
 // session's log. found is false if the log does not know the command. It reads the log unless this process drives the
-// session and the event is recent; see [Index.Read]. Whoever may send commands to a session makes its runner read: it
-// reads the log for that a tenth of the time.
+// session and the event is recent; see [Index.Read].
 func (ix *Index) Outcome(ctx context.Context, session, command string) (e schemas.Event, seq uint64, found bool,
 	err error) {
-	t := ix.track(session)
-	search := func() error {
-		return ix.Read(ctx, session, func() error {
-			e, seq, found, err = ix.search(ctx, session, command)
-			return err
-		})
+	if t := ix.track(session); t != nil {
+		if e, seq, found = t.outcome(command); found {
+			return e, seq, true, nil
+		}
 	}
-	if t == nil {
-		err = search()
-	} else if e, seq, found = t.outcome(command); !found {
-		err = t.search.run(ctx, search)
-	}
+	err = ix.Read(ctx, session, func() error {
+		e, seq, found, err = ix.search(ctx, session, command)
+		return err
+	})
 	return e, seq, found, err
+}
+
+// SearchOutcome reads the log for the outcome of a command for its sender. Whoever may send commands to a session may
+// have its runner read like this, so it does so for a tenth of the time. It waits for its turn, and returns the cause
+// of ctx if that ends before.
+func (ix *Index) SearchOutcome(ctx context.Context, session, command string) (e schemas.Event, found bool, err error) {
+	var took time.Duration
+	if t := ix.track(session); t != nil {
+		end, err := t.search.begin(ctx)
+		if err != nil {
+			return schemas.Event{}, false, err
+		}
+		defer func() { end(took) }()
+	}
+	err = ix.Read(ctx, session, func() error {
+		begun := time.Now()
+		defer func() { took = time.Since(begun) }()
+		e, _, found, err = ix.search(ctx, session, command)
+		return err
+	})
+	return e, found, err
 }
 
 // search reads a whole log for the newest event about a command.

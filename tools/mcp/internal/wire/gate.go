@@ -34,7 +34,7 @@ type gated struct {
 
 // Read implements [io.Reader].
 func (g *gated) Read(p []byte) (int, error) {
-	if g.size == 0 { // what was read before has been taken
+	if g.size <= g.gate.small { // the large message that was read before has been taken
 		g.release(false)
 	}
 	n, err := g.counted.Read(p)
