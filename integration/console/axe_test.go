@@ -27,6 +27,12 @@ func (w *window) axe(script, what string) {
 	}
 }
 
+// inputHadFocus notes whether the input of a session has the focus when the page gets it. An input that took it later would
+// take it from what a person has reached with the keyboard.
+const inputHadFocus = `window.hadFocus_ = undefined;
+	new MutationObserver(() => { hadFocus_ ??= document.querySelector(".foot textarea")?.matches(":focus"); })
+		.observe(document, { childList: true, subtree: true })`
+
 // No view has a serious accessibility violation in the light and dark scheme, and all controls work with the keyboard.
 func TestAccessibility(t *testing.T) {
 	raw, err := os.ReadFile("../../console/bundle/node_modules/axe-core/axe.min.js")
@@ -73,8 +79,12 @@ func TestAccessibility(t *testing.T) {
 	eval[bool](page, "(document.querySelector('.virtual').focus(), true)")
 	press("j")
 	page.until("the row has the focus", "document.activeElement.matches('.row')")
+	eval[bool](page, inputHadFocus+"; true")
 	page.enters()
 	page.until("the answer is there", "document.querySelector('.answer .primary')")
+	if !eval[bool](page, "hadFocus_") {
+		t.Error("the input took the focus after the view was there")
+	}
 	eval[bool](page, "(document.querySelector('.answer .primary').focus(), true)")
 	page.enters()
 	page.shows(".end", "done")

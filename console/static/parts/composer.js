@@ -1,7 +1,7 @@
 // The input of a session.
 
 import { doing } from "../state.js";
-import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 
 const MODES = {
   prompt: ["Prompt", "starts its own run, after the current one"], steer: ["Steer", "reaches the model before its next call"],
@@ -24,7 +24,7 @@ export function Composer({ session, running, fresh, draft, quiet }) {
   const [chosen, setMode] = useState("");
   const box = useRef();
   const mode = running ? chosen || "steer" : "prompt";
-  useEffect(() => quiet || box.current?.focus({ preventScroll: true }), []);
+  useLayoutEffect(() => quiet || box.current?.focus({ preventScroll: true }), []);
   useEffect(() => {
     if (!draft.text) return;
     setText(draft.text);
