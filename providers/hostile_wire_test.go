@@ -37,6 +37,32 @@ func TestHeadersOfMegabytes(t *testing.T) {
 	}
 }
 
+// TestManyHeaders has a response with a hundred thousand tiny headers, which parsed would use megabytes for as long as
+// the response is open.
+func TestManyHeaders(t *testing.T) {
+	t.Parallel()
+	for _, api := range served() {
+		t.Run(api, func(t *testing.T) {
+			t.Parallel()
+			req := serveFault(t, api, func(w http.ResponseWriter, _ *http.Request) {
+				c, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer c.Close()
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n"+strings.Repeat("x1:\r\n", 100_000)+"\r\n")
+				_, _ = io.Copy(io.Discard, c) // until the client leaves
+			})
+			req.HTTP = nil
+			m := final(t, t.Context(), api, req)
+			if m.StopReason != schemas.StopError || !strings.Contains(m.ErrorMessage, "exceeded") {
+				t.Errorf("%s: %.500q", m.StopReason, m.ErrorMessage)
+			}
+		})
+	}
+}
+
 // TestLittleIsReadOfRedirects has responses that are neither successful nor failed and never end. Some SDKs would
 // decode them as a whole.
 func TestLittleIsReadOfRedirects(t *testing.T) { // not parallel, because it measures memory

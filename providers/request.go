@@ -82,7 +82,9 @@ type Request struct {
 	MaxRetries    int
 	MaxRetryDelay time.Duration // no retry if the vendor requests a longer wait; 0 is DefaultMaxRetryDelay
 
-	HTTP       *http.Client                         // its transport and cookie jar are used; nil is http.DefaultTransport
+	// HTTP has the transport and the cookie jar to use. Nil is a transport like http.DefaultTransport that accepts 64 KiB
+	// of response headers.
+	HTTP       *http.Client
 	Now        func() time.Time                     // for the timestamps of messages; nil is time.Now
 	Getenv     func(name string) string             // the environment; nil is an empty one
 	OnResponse func(status int, header http.Header) // called for the head of every response, also of failed attempts

@@ -11,6 +11,10 @@ import (
 const TextOutcomeUnknown = "The outcome of this call is unknown: the worker that ran it was lost before it answered. " +
 	"It was not run again because the tool is not safe to repeat. Check what happened before calling it again."
 
+// MaxToolCallID is the largest length of a tool call's id in characters for which a worker can answer. A call with a
+// longer id is not executed.
+const MaxToolCallID = 4096
+
 // ToolAnswer is a [ToolResponse] as it is sent to the session's inbox: with the id of its command.
 type ToolAnswer struct {
 	ID string `json:"id,omitempty"`

@@ -76,6 +76,20 @@ func TestArgumentsThatTakeTooLongToCheckAreRefused(t *testing.T) {
 	r.WantEnd(schemas.EndNoToolCalls)
 }
 
+func TestCallsWithLongIDsAreNotExecuted(t *testing.T) {
+	t.Parallel()
+	id := strings.Repeat("ü", schemas.MaxToolCallID)
+	r := looptest.New(t, looptest.ToolThenDone(id+"x", id))
+	r.Deliver("p1", looptest.Prompt("go"))
+	requests := r.Tools.TakeAll()
+	if len(requests) != 1 || requests[0].ToolCallID != id {
+		t.Errorf("%d requests, want the one whose id can be in an answer", len(requests))
+	}
+	if text := resultText(r); text != "The id of the call has more than 4096 characters" {
+		t.Errorf("the call is answered with %.200q", text)
+	}
+}
+
 func TestAbortEndsTheCheckOfArguments(t *testing.T) {
 	t.Parallel()
 	aborted := make(chan error, 1)

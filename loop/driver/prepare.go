@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
@@ -28,6 +29,9 @@ const textBlocked = "Tool execution was blocked"
 // prepare does everything between tool_execution_start and execution: it finds the tool, validates the arguments and
 // asks the hook. It returns the arguments to execute the call with, or a refusalError if the call is refused.
 func (d *Driver) prepare(ctx context.Context, call loop.Call) (json.RawMessage, error) {
+	if utf8.RuneCountInString(call.ToolCall.ID) > schemas.MaxToolCallID { // its result could not come back
+		return nil, refusalError(fmt.Sprintf("The id of the call has more than %d characters", schemas.MaxToolCallID))
+	}
 	signal := d.runSignal(ctx)
 	args, err := d.arguments(signal, call)
 	switch {

@@ -230,6 +230,14 @@ func TestNoSecretInErrorTexts(t *testing.T) {
 	if !strings.HasPrefix(final.ErrorMessage, "not-a-secret [redacted]") {
 		t.Error(final.ErrorMessage)
 	}
+	for cut := range req.APIKey[10:] {
+		_, final = collect(t, t.Context(), req, func(context.Context, *assemble.Stream) error {
+			return errors.New("said " + req.APIKey + " and " + req.APIKey[:10+cut] + "... [truncated]")
+		})
+		if want := "said [redacted] and [redacted]... [truncated]"; final.ErrorMessage != want {
+			t.Errorf("a text that was cut within the key is %q, want %q", final.ErrorMessage, want)
+		}
+	}
 	req.APIKey = "ollama"
 	_, final = collect(t, t.Context(), req, func(context.Context,
 		*assemble.Stream) error {

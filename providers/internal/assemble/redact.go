@@ -37,8 +37,27 @@ func (s *Stream) redact(text string) string {
 			continue
 		}
 		for _, form := range []string{secret, url.QueryEscape(secret), strings.ReplaceAll(secret, "/", `\/`)} {
-			text = strings.ReplaceAll(text, form, redacted)
+			text = replaceStart(text, form, max(minSecret, len(form)/4))
 		}
 	}
 	return text
+}
+
+// replaceStart replaces secret in text, and every start of it that has at least so many bytes: a text that was cut to a
+// limit may end within the secret.
+func replaceStart(text, secret string, least int) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, secret[:least])
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		b.WriteString(redacted)
+		known := least
+		for known < len(secret) && known-least < len(rest) && rest[known-least] == secret[known] {
+			known++
+		}
+		text = rest[known-least:]
+	}
 }

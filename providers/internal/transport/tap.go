@@ -38,7 +38,7 @@ type Tap struct {
 
 // New returns the tap for a request. It uses the transport of the request's HTTP client.
 func New(req *providers.Request) *Tap {
-	t := &Tap{req: req, base: http.DefaultTransport, limits: req.Limits.Or(providers.DefaultLimits)}
+	t := &Tap{req: req, base: ownTransport(), limits: req.Limits.Or(providers.DefaultLimits)}
 	if req.HTTP != nil && req.HTTP.Transport != nil {
 		t.base = req.HTTP.Transport
 	}

@@ -1,0 +1,20 @@
+package transport
+
+import (
+	"net/http"
+	"sync"
+)
+
+// maxHeader limits the bytes of a response's headers. Parsed, tiny headers use some fifteen times their size.
+const maxHeader = 64 << 10
+
+// ownTransport returns the transport of requests that have none. It is http.DefaultTransport with a limit for headers.
+var ownTransport = sync.OnceValue(func() http.RoundTripper {
+	usual, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport // the program has replaced it
+	}
+	own := usual.Clone()
+	own.MaxResponseHeaderBytes = maxHeader
+	return own
+})
