@@ -27,8 +27,8 @@ func (w *window) axe(script, what string) {
 	}
 }
 
-// inputHadFocus notes whether the input of a session has the focus when the page gets it. An input that took it later would
-// take it from what a person has reached with the keyboard.
+// inputHadFocus notes whether the input of a session has the focus when the page gets it. An input that took the focus
+// later would take it from what a person has reached with the keyboard.
 const inputHadFocus = `window.hadFocus_ = undefined;
 	new MutationObserver(() => { hadFocus_ ??= document.querySelector(".foot textarea")?.matches(":focus"); })
 		.observe(document, { childList: true, subtree: true })`
