@@ -105,7 +105,9 @@ func (r *reader) event(name string, e event) error {
 			delete(r.blocks, e.Index)
 		}
 	case "messageStop":
-		r.reason = e.StopReason
+		if r.stream.Keep(len(e.StopReason)) {
+			r.reason = e.StopReason
+		}
 	case "metadata":
 		r.counted = true
 		if e.Usage != nil {

@@ -141,6 +141,8 @@ func (r *reader) finish(reason string) {
 	case "error":
 		r.failure = schemas.NewFailure(schemas.FailureUnknown, "An unknown error occurred")
 	default: // such as content_filter, or an unknown reason
-		r.failure = chat.FinishError(reason)
+		if r.s.Keep(len(reason)) {
+			r.failure = chat.FinishError(reason)
+		}
 	}
 }

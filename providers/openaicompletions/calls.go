@@ -33,11 +33,19 @@ func (c *calls) delta(d *callDelta) {
 	if d.Index != nil && len(c.byIndex) < maxIDs {
 		c.byIndex[*d.Index] = block
 	}
-	if d.ID != "" && len(c.byID) < maxIDs {
-		c.byID[d.ID] = block
-	}
+	c.identify(block, d.ID)
 	block.Identify(d.ID, d.Function.Name)
 	block.Delta(string(d.Function.Arguments))
+}
+
+// identify has the deltas with an id belong to the call.
+func (c *calls) identify(block *assemble.Block, id string) {
+	if id == "" || len(c.byID) >= maxIDs {
+		return
+	}
+	if _, known := c.byID[id]; known || c.s.Keep(len(id)) {
+		c.byID[id] = block
+	}
 }
 
 // find returns the call that the delta belongs to, or nil if it begins a new one.

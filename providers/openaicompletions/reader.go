@@ -130,6 +130,8 @@ func (r *reader) finish(reason string) {
 	case "tool_calls", "function_call":
 		r.s.Finish(schemas.StopToolUse)
 	default:
-		r.failure = chat.FinishError(reason)
+		if r.s.Keep(len(reason)) {
+			r.failure = chat.FinishError(reason)
+		}
 	}
 }

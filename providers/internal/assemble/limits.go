@@ -7,6 +7,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
+// blockSize is about how many bytes a block uses besides its texts.
+const blockSize = 256
+
 // maxBlocks limits the blocks of a reply, whatever their kind: an empty block uses memory too.
 const maxBlocks = 10_000
 
@@ -24,6 +27,10 @@ func (s *Stream) countBlock(b *Block) bool {
 	return s.grow(len(b.id) + len(b.name))
 }
 
+// Keep counts n bytes of the vendor's that are not part of the reply and that the API package keeps until its end. It
+// reports whether the reply is within its limits.
+func (s *Stream) Keep(n int) bool { return s.grow(n) }
+
 // grow counts n bytes that are to be added to the block. It reports whether the reply is within its limits.
 func (b *Block) grow(n int) bool {
 	if b.kind == schemas.ContentToolCall && int64(b.text.Len()+n) > b.s.limits.Arguments {
@@ -38,7 +45,7 @@ func (s *Stream) grow(n int) bool {
 	if s.size += int64(n); s.size > s.limits.Reply {
 		s.exceed("the reply has more than %d bytes", s.limits.Reply)
 	}
-	if err := s.held.Hold(int(s.size)); err != nil {
+	if err := s.held.Hold(int(s.size) + blockSize*len(s.blocks)); err != nil {
 		s.stop(err)
 	}
 	return s.exceeded == nil

@@ -140,7 +140,7 @@ func (r *reader) chunk(data []byte) error {
 	if c.UsageMetadata != nil {
 		r.s.SetUsage(c.UsageMetadata.tokens())
 	}
-	if c.PromptFeedback.BlockReason != "" {
+	if c.PromptFeedback.BlockReason != "" && r.s.Keep(len(c.PromptFeedback.BlockReason)) {
 		r.blocked = c.PromptFeedback.BlockReason
 	}
 	if len(c.Candidates) == 0 {
@@ -149,7 +149,7 @@ func (r *reader) chunk(data []byte) error {
 	for _, p := range c.Candidates[0].Content.Parts {
 		r.part(p)
 	}
-	if reason := c.Candidates[0].FinishReason; reason != "" {
+	if reason := c.Candidates[0].FinishReason; reason != "" && r.s.Keep(len(reason)) {
 		r.reason = reason
 	}
 	return nil

@@ -34,10 +34,32 @@ type Reader struct {
 // outputItem is an item that has not ended.
 type outputItem struct {
 	block *assemble.Block
-	last  string // type of the newest part; deltas of a text or a summary are ignored until there is one
+	last  partKind // of the newest part; deltas of a text or a summary are ignored until there is one
 
 	part  int // index of the reasoning text's current part
 	begin int // where that part begins in the block's text
+}
+
+// partKind is the kind of a part. The vendor's own word for it is not kept: it may be long.
+type partKind int
+
+const (
+	noPart partKind = iota
+	outputPart
+	refusalPart
+	otherPart
+)
+
+func kindOf(partType string) partKind {
+	switch partType {
+	case "":
+		return noPart
+	case "output_text":
+		return outputPart
+	case "refusal":
+		return refusalPart
+	}
+	return otherPart
 }
 
 // NewReader returns a reader that assembles its reply in s. price returns the factor by which a service tier changes
@@ -105,13 +127,13 @@ func (r *Reader) delta(e event) {
 func (o *outputItem) text(e event) {
 	switch e.Type {
 	case "response.content_part.added":
-		o.last = e.Part.Type
+		o.last = kindOf(e.Part.Type)
 	case "response.output_text.delta":
-		if o.last == "output_text" {
+		if o.last == outputPart {
 			o.block.Delta(string(e.Delta))
 		}
 	case "response.refusal.delta":
-		if o.last == "refusal" {
+		if o.last == refusalPart {
 			o.block.Delta(string(e.Delta))
 		}
 	}
@@ -121,13 +143,13 @@ func (o *outputItem) text(e event) {
 func (o *outputItem) thinking(e event) {
 	switch e.Type {
 	case "response.reasoning_summary_part.added":
-		o.last = e.Part.Type
+		o.last = kindOf(e.Part.Type)
 	case "response.reasoning_summary_text.delta":
-		if o.last != "" {
+		if o.last != noPart {
 			o.block.Delta(string(e.Delta))
 		}
 	case "response.reasoning_summary_part.done":
-		if o.last != "" {
+		if o.last != noPart {
 			o.block.Delta(partBreak)
 		}
 	case "response.reasoning_text.delta":
