@@ -113,17 +113,21 @@ var roles = []Role{
 		Publish: []string{"$KV.agent_profiles.>", "$JS.API.STREAM.INFO.KV_agent_profiles"}},
 	{Name: Hook, About: "decides at the hook `<hook>`", Responses: true, NoInbox: true,
 		Subscribe: []string{"<prefix>.hook.<hook>"}},
+	// The number of tokens says which token of an acknowledgement names the consumer: 9, or 11 and more. A > in place of
+	// them lets a worker take the calls of every queue, because an acknowledgement may ask for the next call.
 	{Name: Worker, About: "executes the calls of the queue `<queue>`", Harm: harmDelete, Publish: []string{
-		"$JS.API.CONSUMER.{INFO,MSG.NEXT}.AGENT_TOOL.<queue>", "$JS.ACK.AGENT_TOOL.<queue>.>",
-		"$JS.ACK.*.*.AGENT_TOOL.<queue>.>", "<prefix>.cmd.*.tool_result", "<prefix>.live.*.update",
+		"$JS.API.CONSUMER.{INFO,MSG.NEXT}.AGENT_TOOL.<queue>",
+		"$JS.ACK.AGENT_TOOL.<queue>.*.*.*.*.*", "$JS.ACK.*.*.AGENT_TOOL.<queue>.*.*.*.*.>",
+		"<prefix>.cmd.*.tool_result", "<prefix>.live.*.update",
 		"<prefix>.dead.AGENT_TOOL.*", "$KV.agent_tools.<queue>.<worker>", "<prefix>.reply.>",
 	}, Subscribe: []string{"<prefix>.cancel.*.*"}},
 	// The names of a rerun's queues are not known in advance, so these are the permissions for all queues.
 	{Name: Rerunner, About: "re-runs sessions, with `auditor`", Harm: harmDelete, Publish: []string{
 		"<prefix>.cmd.*.{branch,set_model,set_thinking_level,set_system_prompt,prompt,continue,abort,tool_result}",
 		"<prefix>.query.models", "$KV.agent_tools.>", "$JS.API.CONSUMER.CREATE.AGENT_TOOL.>",
-		"$JS.API.CONSUMER.{INFO,MSG.NEXT,DELETE}.AGENT_TOOL.*", "$JS.ACK.AGENT_TOOL.>",
-		"$JS.API.CONSUMER.CREATE.AGENT_UPD.*.<prefix>.live.*.update", "$JS.API.CONSUMER.{MSG.NEXT,DELETE}.AGENT_UPD.*",
+		"$JS.API.CONSUMER.{INFO,MSG.NEXT,DELETE}.AGENT_TOOL.*", "$JS.ACK.AGENT_TOOL.*.*.*.*.*.*",
+		"$JS.ACK.*.*.AGENT_TOOL.*.*.*.*.*.>", "$JS.API.CONSUMER.CREATE.AGENT_UPD.*.<prefix>.live.*.update",
+		"$JS.API.CONSUMER.{MSG.NEXT,DELETE}.AGENT_UPD.*",
 	}, Subscribe: []string{"<prefix>.live.*.>", "<prefix>.cancel.*.*"}},
 	// Not part of the role worker: what is announced there becomes text of system prompts.
 	{Name: Resources, About: "announces prompt resources, with `worker`", Publish: []string{
