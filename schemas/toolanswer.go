@@ -25,6 +25,10 @@ type ToolAnswer struct {
 // call a tool can have its worker answer in any session's inbox, by a request for that session without a nonce.
 const NoNonce = "-"
 
+// CancelNonce returns the payload of a cancellation of the call: its nonce, or [NoNonce]. A cancellation without payload
+// could be a NATS server's reply, and cancels nothing.
+func (r ToolRequest) CancelNonce() string { return cmp.Or(r.Nonce, NoNonce) }
+
 // Answer returns the answer of a worker to the request, after the tool ran for the duration took. Its id is the same
 // for every worker, so that a session accepts one answer.
 func (r ToolRequest) Answer(worker string, result ToolResult, isError bool, took time.Duration) ToolAnswer {

@@ -184,7 +184,7 @@ func (d *Deleter) cancel(ctx context.Context, subject, to string, r *record) err
 	if err != nil {
 		return nil // not a call, so no worker executes it
 	}
-	return d.conn.NATS().Publish(to, []byte(req.Nonce))
+	return d.conn.NATS().Publish(to, []byte(req.CancelNonce()))
 }
 
 // deleteEntries deletes the entries of the session in the index, of all versions of its fold, unless they are of a new

@@ -152,6 +152,18 @@ func (e *served) refused(args, why string) {
 	}
 }
 
+// cancel cancels a call, after messages that are no cancellations of it.
+func (e *served) cancel(session string, call schemas.CallKey) {
+	e.t.Helper()
+	started := system.DataOf[*schemas.ToolExecutionStart](bustest.Until(e.t, bustest.Client(e.t, e.conn).Session(session),
+		"the call", bustest.Nth(1, schemas.EventToolExecutionStart)))
+	for _, payload := range []string{"", "-", started[len(started)-1].Nonce} {
+		if err := e.conn.NATS().Publish(e.conn.Subjects().Cancel(session, string(call)), []byte(payload)); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+}
+
 // cancelled aborts a call once it is running.
 func (e *served) cancelled(args string) {
 	e.t.Helper()
@@ -161,9 +173,7 @@ func (e *served) cancelled(args string) {
 	for {
 		u := decode(within(e.t, updates))
 		if data, ok := u.Data.(*schemas.ToolExecutionUpdate); ok {
-			if err := e.conn.NATS().Publish(e.conn.Subjects().Cancel(session, string(data.Call)), nil); err != nil {
-				e.t.Fatal(err)
-			}
+			e.cancel(session, data.Call)
 			break
 		}
 	}

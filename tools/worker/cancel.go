@@ -22,7 +22,7 @@ const maxCancelled = 4096
 type cancels struct {
 	mu        sync.Mutex
 	running   map[string]map[*context.CancelCauseFunc]string // nonces of running calls, by <session>.<call>
-	cancelled recent[struct{}]                               // keys: <session>.<call>/<nonce>, the nonce may be empty
+	cancelled recent[struct{}]                               // keys: <session>.<call>/<nonce>
 }
 
 func newCancels() *cancels {
@@ -37,8 +37,8 @@ func newCancels() *cancels {
 func (c *cancels) listen(nc *nats.Conn, subjects schemas.Subjects) (stop func(), err error) {
 	prefix := strings.TrimSuffix(subjects.Cancel("*", "*"), "*.*")
 	sub, err := nc.Subscribe(prefix+"*.*", func(m *nats.Msg) {
-		if len(m.Header) > 0 {
-			return // a cancellation has no header: a client had a NATS server send a status message to this subject
+		if len(m.Header) > 0 || len(m.Data) == 0 {
+			return // not a cancellation: a client had a NATS server send a reply to this subject
 		}
 		c.cancel(strings.TrimPrefix(m.Subject, prefix), string(m.Data))
 	})
@@ -53,8 +53,8 @@ func (c *cancels) listen(nc *nats.Conn, subjects schemas.Subjects) (stop func(),
 	return stop, nil
 }
 
-// cancel cancels the call with this key and nonce, now or when it starts. An empty nonce matches every call with the
-// key. A key of no call is remembered, too, until newer cancellations replace it.
+// cancel cancels the call with this key and nonce, now or when it starts. A key of no call is remembered, too, until
+// newer cancellations replace it.
 func (c *cancels) cancel(key, nonce string) {
 	if len(nonce) > maxNonce {
 		return
@@ -62,7 +62,7 @@ func (c *cancels) cancel(key, nonce string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for kill, callNonce := range c.running[key] {
-		if nonce == "" || nonce == callNonce {
+		if nonce == callNonce {
 			(*kill)(tools.ErrAborted)
 		}
 	}
@@ -72,18 +72,16 @@ func (c *cancels) cancel(key, nonce string) {
 // begin registers a call: a cancellation calls kill from now on, until end is called. If the call was cancelled before,
 // begin calls kill at once.
 func (c *cancels) begin(req schemas.ToolRequest, kill context.CancelCauseFunc) (end func()) {
-	key := req.Session + "." + string(req.Call)
+	key, nonce := req.Session+"."+string(req.Call), req.CancelNonce()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, nonce := range []string{"", req.Nonce} {
-		if _, ok := c.cancelled.get(key + "/" + nonce); ok {
-			kill(tools.ErrAborted)
-		}
+	if _, ok := c.cancelled.get(key + "/" + nonce); ok {
+		kill(tools.ErrAborted)
 	}
 	if c.running[key] == nil {
 		c.running[key] = map[*context.CancelCauseFunc]string{}
 	}
-	c.running[key][&kill] = req.Nonce
+	c.running[key][&kill] = nonce
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -27,7 +27,12 @@ func TestServerStatusIsNoCancellation(t *testing.T) {
 		}
 		bustest.Within(t, seen)
 	}
-	// One connection delivers in order: the worker receives this message after the two replies.
+	// A server acknowledges an acknowledgement without a header.
+	if err := r.client.PublishMsg(&nats.Msg{Subject: subject}); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Within(t, seen)
+	// One connection delivers in order: the worker receives this message after the replies.
 	if err := r.client.Publish("agent.cancel.s2.c1", nil); err != nil {
 		t.Fatal(err)
 	}

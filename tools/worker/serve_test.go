@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/dispatch"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
@@ -132,8 +133,8 @@ func TestServePullsCallsOnlyForFreeSlots(t *testing.T) {
 	r.wantResult("passed", false)
 
 	// A cancelled call ends, and a call that runs when the worker stops is finished.
-	key := r.lastCall()
-	if err := r.client.Publish("agent.cancel.s1."+key, nil); err != nil {
+	key := schemas.CallKey(r.lastCall())
+	if err := dispatch.New(r.conn).Cancel(t.Context(), "s1", key, ""); err != nil {
 		t.Fatal(err)
 	}
 	r.wantResult("Operation aborted", true)

@@ -47,11 +47,12 @@ const js = jetstream(nc);
 const text = (s) => ({ content: [{ type: "text", text: s }] });
 
 // 1. Cancellations, before the first call can come.
-const running = new Map(); // "<session>.<call>" -> AbortController
+const running = new Map(); // "<session>.<call>/<nonce>" -> AbortController
 const told = new Set(); // the newest of these, cancelled before they began here
 nc.subscribe("agent.cancel.*.*", {
   callback: (_err, msg) => {
-    const key = msg.subject.split(".").slice(-2).join(".");
+    if (msg.headers || msg.data.length === 0) return; // a reply of the NATS server
+    const key = `${msg.subject.split(".").slice(-2).join(".")}/${msg.string()}`;
     running.get(key)?.abort();
     told.add(key);
     if (told.size > 1000) told.delete(told.values().next().value);
@@ -136,7 +137,7 @@ async function execute(msg, session, call) {
   if (UNSAFE && msg.info.deliveryCount > 1) {
     return { req, isError: true, result: text(OUTCOME_UNKNOWN) };
   }
-  const key = `${session}.${call}`;
+  const key = `${session}.${call}/${req.nonce || "-"}`;
   const cancel = new AbortController();
   running.set(key, cancel);
   if (told.has(key)) cancel.abort();

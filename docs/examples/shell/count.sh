@@ -22,6 +22,8 @@ because the tool is not safe to repeat. Check what happened before calling it ag
 log() { printf '%s\n' "$*" >&2; }
 # Waits so many seconds, without a process that could outlive this one.
 nap() { read -rt "$1" <> <(:) || :; }
+# Leaves nothing that the shell could evaluate in the index of an array.
+plain() { printf '%s' "${1//[!A-Za-z0-9_.\/-]/}"; }
 now() { printf '%s' "${EPOCHREALTIME//[.,]/}"; } # microseconds
 
 # Publishes without a word; with -J it fails unless the stream has the message. Templates would read {{ }} in what we say.
@@ -63,9 +65,9 @@ pull() {
 	pub --reply "$INBOX.call" "\$JS.API.CONSUMER.MSG.NEXT.AGENT_TOOL.$TOOL" '{"batch":1,"expires":20000000000}'
 }
 
-# The job of the call $1, given as nats sub shows it: executes it unless $2 says why not, answers, and then acknowledges.
+# The job $2 of the call $1, given as nats sub shows it: executes it unless $3 says why not, answers, and then acknowledges.
 job() {
-	local message=$1 stopped=$2 subject ack session call request answer reply begun alive delivered
+	local message=$1 key=$2 stopped=$3 subject ack session call request answer reply begun alive delivered
 	trap 'stopped="Operation aborted"' TERM
 	subject=$(jq -r .Subject <<<"$message")
 	ack=$(jq -r .Reply <<<"$message")
@@ -98,7 +100,7 @@ job() {
 	fi
 	pub "$ack" +ACK # 9. only now
 	kill "$alive" 2>/dev/null
-	pub "$INBOX.free" "$session.$call"
+	pub "$INBOX.free" "$key"
 }
 
 # Repeats the answer until the stream has it: its message id makes one of many.
@@ -171,8 +173,8 @@ stop() {
 	exit 0
 }
 
-declare -A running # job by "<session>.<call>"
-declare -A told    # calls that were cancelled before they began
+declare -A running=() # job by "<session>.<call>/<nonce>"
+declare -A told=()    # calls that were cancelled before they began
 
 # 1. One subscription for cancellations, calls and jobs; it works when it hears us.
 exec 3< <(exec nats sub --dump=- 'agent.cancel.*.*' "$INBOX.>" 2>/dev/null)
@@ -206,7 +208,9 @@ while :; do
 	subject=$(jq -r .Subject <<<"$message")
 	case $subject in
 	agent.cancel.*)
-		key=${subject#agent.cancel.}
+		nonce=$(jq -r '.Data // "" | @base64d' <<<"$message")
+		[ -n "$nonce" ] || continue # a reply of the NATS server
+		key=$(plain "${subject#agent.cancel.}/$nonce")
 		if [ -n "${running[$key]:-}" ]; then
 			kill "${running[$key]}"
 		else
@@ -215,12 +219,13 @@ while :; do
 		fi
 		;;
 	agent.tool.*)
-		key=${subject#agent.tool."$TOOL".}
-		job "$message" "${told[$key]:-}" 3<&- &
+		nonce=$(jq -r '.Data | @base64d | fromjson? | .nonce? // "-"' <<<"$message")
+		key=$(plain "${subject#agent.tool."$TOOL".}/${nonce:--}")
+		job "$message" "$key" "${told[$key]:-}" 3<&- &
 		running[$key]=$!
 		;;
 	"$INBOX.free")
-		key=$(jq -r '.Data | @base64d' <<<"$message")
+		key=$(plain "$(jq -r '.Data | @base64d' <<<"$message")")
 		wait "${running[$key]:-}" 2>/dev/null
 		unset "running[$key]"
 		pull
