@@ -11,7 +11,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// keepsTexts has, for each API, events with a text that a reader could keep until the reply ends although it is not part
+// keepsTexts has events of APIs with a text that a reader could keep until the reply ends although it is not part of
 // of it, and an event with a text of the reply. § is the text, # the number of the event, of which there are so many.
 var keepsTexts = []struct {
 	what, api   string

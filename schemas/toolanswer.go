@@ -25,8 +25,8 @@ type ToolAnswer struct {
 // call a tool can have its worker answer in any session's inbox, by a request for that session without a nonce.
 const NoNonce = "-"
 
-// CancelNonce returns the payload of a cancellation of the call: its nonce, or [NoNonce]. A cancellation without payload
-// could be a NATS server's reply, and cancels nothing.
+// CancelNonce returns the payload of a cancellation of the call: its nonce, or [NoNonce]. A cancellation without a
+// payload could be a NATS server's reply, and cancels nothing.
 func (r ToolRequest) CancelNonce() string { return cmp.Or(r.Nonce, NoNonce) }
 
 // Answer returns the answer of a worker to the request, after the tool ran for the duration took. Its id is the same
@@ -46,6 +46,19 @@ func (r ToolRequest) AnswerMsgID() string {
 		id += "/" + rand.Text()
 	}
 	return id
+}
+
+// Answers reports whether the response is the answer to a call with this nonce and tool. Calls of older runners have no
+// nonce. Answers of older workers have none either: then at least the tool has to be the call's, because whoever may
+// call one tool can have its worker answer in the inbox of any session.
+func (r *ToolResponse) Answers(nonce, tool string) bool {
+	switch {
+	case nonce == "":
+		return true
+	case r.Nonce == "":
+		return r.ToolName == tool
+	}
+	return r.Nonce == nonce
 }
 
 // ParseToolRequest validates and decodes a request. An error is a [*ValidationError] or the reason why it is not JSON.

@@ -51,6 +51,32 @@ func TestDispatchStoresTheCall(t *testing.T) {
 	}
 }
 
+// pretend puts four messages on the subject of a call that are not the call, and a result of another one into the inbox:
+// a server's refusal, which has no payload, JSON, and requests with another nonce.
+func pretend(t *testing.T, c *bus.Conn, call schemas.CallKey, nonce string) {
+	t.Helper()
+	other := request(call)
+	other.Nonce = nonce
+	data, err := schemas.Marshal(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, payload := range [][]byte{nil, []byte("{}"), data, data} {
+		if _, err := c.JetStream().Publish(bustest.Deadline(t), c.Subjects().Tool("echo", "s1", string(call)),
+			payload); err != nil {
+			t.Fatal(err)
+		}
+	}
+	result, err := schemas.Marshal(other.Answer("w1", schemas.TextResult("done"), false, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.JetStream().Publish(bustest.Deadline(t), c.Subjects().Command("s1", schemas.CommandToolResult),
+		result); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestDispatchAgainStoresOnlyWhatIsNeitherWaitingNorAnswered(t *testing.T) {
 	t.Parallel()
 	answer := func(t *testing.T, c *bus.Conn, call schemas.CallKey) {
@@ -91,6 +117,24 @@ func TestDispatchAgainStoresOnlyWhatIsNeitherWaitingNorAnswered(t *testing.T) {
 				t.Errorf("%d calls are queued, want %d", got, tc.want)
 			}
 		})
+	}
+}
+
+// A call waits for an approval, and a process that does not know it dispatches it. In the meantime others have sent what
+// has its key and not its nonce.
+func TestWhatOthersHaveSentIsNotTheCall(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	ours := request("c7")
+	ours.Nonce = "ours"
+	for _, want := range []uint64{5, 9} { // in the second round the call waits between theirs
+		pretend(t, c, "c7", "theirs")
+		if err := dispatch.New(c).Dispatch(bustest.Deadline(t), ours, true); err != nil {
+			t.Fatal(err)
+		}
+		if got := bustest.Messages(t, c, schemas.StreamTools); got != want {
+			t.Errorf("%d messages are queued, want %d", got, want)
+		}
 	}
 }
 

@@ -116,7 +116,7 @@ func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct
 	}
 	if response, ok := c.Data.(*schemas.ToolResponse); ok {
 		call := d.state.Call(response.Call)
-		if call == nil || call.End != nil || !answers(response, call) {
+		if call == nil || call.End != nil || !response.Answers(call.Nonce, call.ToolCall.Name) {
 			return nil, nil // the call or its turn has ended, with the first result; or the result is another call's
 		}
 		done = make(chan struct{})
@@ -133,19 +133,6 @@ func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct
 	_, err = d.accept(ctx, c)
 	d.o.Log.Send() // the sender waits for the event, and of a new session it is the first one to be seen
 	return nil, err
-}
-
-// answers reports whether a result is the answer to a call. Calls of older runners have no nonce. Answers of older
-// workers have none either: then at least the tool has to be the call's, because whoever may call one tool can have its
-// worker answer in the inbox of any session.
-func answers(r *schemas.ToolResponse, call *loop.Call) bool {
-	switch {
-	case call.Nonce == "":
-		return true
-	case r.Nonce == "":
-		return r.ToolName == call.ToolCall.Name
-	}
-	return r.Nonce == call.Nonce
 }
 
 // accept puts a command into the log. refused is its rejection, nil if the command was accepted.

@@ -1,9 +1,8 @@
-package driver
+package schemas_test
 
 import (
 	"testing"
 
-	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -21,9 +20,8 @@ func TestAResultIsTakenByTheNonceOfItsCall(t *testing.T) {
 		{"", "", "bash", true}, // a call of an older runner
 		{"", schemas.NoNonce, "bash", true},
 	} {
-		call := &loop.Call{Nonce: c.call}
-		call.ToolCall.Name = "bash"
-		if got := answers(&schemas.ToolResponse{Nonce: c.result, ToolName: c.tool}, call); got != c.want {
+		r := &schemas.ToolResponse{Nonce: c.result, ToolName: c.tool}
+		if got := r.Answers(c.call, "bash"); got != c.want {
 			t.Errorf("call with nonce %q, result of %s with %q: %t, want %t", c.call, c.tool, c.result, got, c.want)
 		}
 	}

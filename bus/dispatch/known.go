@@ -1,0 +1,68 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/codec"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// known reports whether the call is in its queue or its result in the session's inbox. A worker settles the call after
+// it has stored the result, so checking the queue first misses neither.
+func (d *Dispatcher) known(ctx context.Context, req schemas.ToolRequest) (bool, error) {
+	waits, err := d.holds(ctx, schemas.StreamTools, d.subject(req), func(msg *jetstream.RawStreamMsg) bool {
+		return isCall(req, msg)
+	})
+	if waits || err != nil {
+		return waits, err
+	}
+	results := d.conn.Subjects().Prefix() + ".cmd.*." + req.Session + "." + string(schemas.CommandToolResult)
+	return d.holds(ctx, schemas.StreamCommands, results, func(msg *jetstream.RawStreamMsg) bool {
+		return isResult(req, msg)
+	})
+}
+
+// holds reports whether a stream has a message for which is returns true. It reads what the stream has now, because
+// others may add to the subject all the time.
+func (d *Dispatcher) holds(ctx context.Context, stream, subject string,
+	is func(*jetstream.RawStreamMsg) bool) (bool, error) {
+	s, err := d.conn.JetStream().Stream(ctx, stream)
+	if err != nil {
+		return false, err
+	}
+	last := s.CachedInfo().State.LastSeq
+	for seq := uint64(1); seq <= last; {
+		msg, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("look for the call or its result in %s: %w", stream, err)
+		case is(msg):
+			return true, nil
+		}
+		seq = msg.Sequence + 1
+	}
+	return false, nil
+}
+
+// isCall reports whether a message in the call's queue is the call. It may be the reply of a server, or a request of
+// somebody who may call the tool and who does not know the call's nonce.
+func isCall(req schemas.ToolRequest, msg *jetstream.RawStreamMsg) bool {
+	r, err := schemas.ParseToolRequest(msg.Data)
+	return err == nil && r.IdempotencyKey() == req.IdempotencyKey()
+}
+
+// isResult reports whether a message in the session's inbox is the result that the session will take.
+func isResult(req schemas.ToolRequest, msg *jetstream.RawStreamMsg) bool {
+	cmd, err := codec.DecodeCommand(req.Session, schemas.CommandToolResult, msg.Header, msg.Data, "stored", msg.Time)
+	if err != nil {
+		return false
+	}
+	response, ok := cmd.Data.(*schemas.ToolResponse)
+	return ok && response.Call == req.Call && response.Answers(req.Nonce, req.ToolName)
+}
