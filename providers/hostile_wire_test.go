@@ -37,6 +37,24 @@ func TestHeadersOfMegabytes(t *testing.T) {
 	}
 }
 
+// A kilobyte of a compressed reply could take as much time to read as a megabyte.
+func TestNoCompressionIsRequested(t *testing.T) {
+	t.Parallel()
+	for _, api := range served() {
+		t.Run(api, func(t *testing.T) {
+			t.Parallel()
+			req := serveFault(t, api, func(w http.ResponseWriter, r *http.Request) {
+				if got := r.Header.Get("Accept-Encoding"); strings.Contains(got, "gzip") {
+					t.Errorf("Accept-Encoding: %s", got)
+				}
+				w.WriteHeader(http.StatusBadRequest)
+			})
+			req.HTTP = nil
+			final(t, t.Context(), api, req)
+		})
+	}
+}
+
 // TestManyHeaders has a response with a hundred thousand tiny headers, which parsed would use megabytes for as long as
 // the response is open.
 func TestManyHeaders(t *testing.T) {

@@ -83,7 +83,7 @@ type Request struct {
 	MaxRetryDelay time.Duration // no retry if the vendor requests a longer wait; 0 is DefaultMaxRetryDelay
 
 	// HTTP has the transport and the cookie jar to use. Nil is a transport like http.DefaultTransport that accepts 64 KiB
-	// of response headers.
+	// of response headers and requests no compression.
 	HTTP       *http.Client
 	Now        func() time.Time                     // for the timestamps of messages; nil is time.Now
 	Getenv     func(name string) string             // the environment; nil is an empty one

@@ -51,8 +51,8 @@ func TestDispatchStoresTheCall(t *testing.T) {
 	}
 }
 
-// pretend puts four messages on the subject of a call that are not the call, and a result of another one into the inbox:
-// a server's refusal, which has no payload, JSON, and requests with another nonce.
+// pretend puts four messages on the subject of a call that are not the call: a server's refusal, which has no payload,
+// JSON, and requests with another nonce. It puts a result of another call into the inbox.
 func pretend(t *testing.T, c *bus.Conn, call schemas.CallKey, nonce string) {
 	t.Helper()
 	other := request(call)
@@ -120,8 +120,8 @@ func TestDispatchAgainStoresOnlyWhatIsNeitherWaitingNorAnswered(t *testing.T) {
 	}
 }
 
-// A call waits for an approval, and a process that does not know it dispatches it. In the meantime others have sent what
-// has its key and not its nonce.
+// A call waits for an approval, and a process that does not know it dispatches it. In the meantime others have sent
+// messages with its key and without its nonce.
 func TestWhatOthersHaveSentIsNotTheCall(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)

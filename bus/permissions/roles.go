@@ -35,7 +35,7 @@ const (
 	KeyService    Name = "key_service"    // serves API keys
 	Runner        Name = "runner"         // drives sessions
 	RunnerReplies Name = "runner_replies" // sends outcomes to the clients that request them
-	KeylessRunner Name = "keyless_runner" // drives sessions without access to keys
+	KeylessRunner Name = "keyless_runner" // drives sessions without requesting keys
 )
 
 // Role defines what a user with the role may do. In subjects and texts, <prefix>, <session>, <queue>, <worker> and

@@ -10,8 +10,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// stolenBy are subjects of acknowledgements that reach the queue bash. A permission with too many wildcards for the queue
-// other would cover them. The number of tokens says which of them the server takes for the stream and the consumer.
+// stolenBy are subjects of acknowledgements that reach the queue bash. A permission with too many wildcards for the
+// queue other would cover them. The number of tokens says which of them the server takes for the stream and which for
+// the consumer.
 var stolenBy = []string{
 	"$JS.ACK.AGENT_TOOL.bash.1.1.1.1.1",
 	"$JS.ACK.AGENT_TOOL.bash.AGENT_TOOL.other.1.1.1",

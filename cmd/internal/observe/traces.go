@@ -38,10 +38,18 @@ func NewTraces(ctx context.Context, endpoint, program, id string) (*Traces, erro
 	return TracesTo(sdktrace.WithBatcher(exporter), program, id), nil
 }
 
+// maxAttribute limits the characters of an attribute: a vendor chooses the id of a reply.
+const maxAttribute = 4096
+
 // TracesTo returns traces with another exporter, for tests.
 func TracesTo(to sdktrace.TracerProviderOption, program, id string) *Traces {
-	p := sdktrace.NewTracerProvider(to, sdktrace.WithResource(resource.NewWithAttributes(semconv.SchemaURL,
-		semconv.ServiceName("loopbus-"+program), semconv.ServiceInstanceID(id))))
+	limits := sdktrace.NewSpanLimits() // with those of the environment
+	if limits.AttributeValueLengthLimit < 0 {
+		limits.AttributeValueLengthLimit = maxAttribute
+	}
+	p := sdktrace.NewTracerProvider(to, sdktrace.WithRawSpanLimits(limits), sdktrace.WithResource(
+		resource.NewWithAttributes(semconv.SchemaURL,
+			semconv.ServiceName("loopbus-"+program), semconv.ServiceInstanceID(id))))
 	return &Traces{provider: p, tracer: p.Tracer("github.com/loopbus/loopbus/cmd/"+program,
 		trace.WithSchemaURL(semconv.SchemaURL))}
 }

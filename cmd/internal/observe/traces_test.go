@@ -48,6 +48,7 @@ func traced(t *testing.T, parent string) tracetest.SpanStubs {
 	ended := make(chan struct{})
 	said := scripted.Text("done")
 	said.Message.Usage = schemas.Usage{Input: 10, CacheRead: 100, CacheWrite: 1000, Output: 7, TotalTokens: 1117}
+	said.Message.ResponseID = strings.Repeat("x", 1<<20)
 	tools.host = host.New(host.Options{
 		Open:     func(ctx context.Context, id string) (host.SessionLog, error) { return store.Open(ctx, id) },
 		Toolbox:  tools,
@@ -134,7 +135,8 @@ func TestTracesFollowThePrompt(t *testing.T) {
 		"agent turn":   {"gen_ai.conversation.id": "s1"},
 		"chat gemini-x": and(map[string]string{"gen_ai.operation.name": "chat", "gen_ai.conversation.id": "s1",
 			"gen_ai.provider.name": "gcp.gemini", "gen_ai.request.model": "gemini-x", "gen_ai.request.stream": "true",
-			"gen_ai.response.model": "gemini-x", "gen_ai.response.finish_reasons": `["stop"]`}),
+			"gen_ai.response.model": "gemini-x", "gen_ai.response.finish_reasons": `["stop"]`,
+			"gen_ai.response.id": strings.Repeat("x", 4096)}), // the vendor's is longer
 		"execute_tool echo": {"gen_ai.operation.name": "execute_tool", "gen_ai.conversation.id": "s1",
 			"gen_ai.tool.name": "echo", "gen_ai.tool.call.id": "call_1", "gen_ai.tool.type": "function",
 			"error.type": "error"},

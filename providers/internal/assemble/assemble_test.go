@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"runtime"
 	"strings"
@@ -237,6 +238,13 @@ func TestNoSecretInErrorTexts(t *testing.T) {
 		if want := "said [redacted] and [redacted]... [truncated]"; final.ErrorMessage != want {
 			t.Errorf("a text that was cut within the key is %q, want %q", final.ErrorMessage, want)
 		}
+	}
+	unicode := fmt.Sprintf(`\u%04x\u%04X`, req.APIKey[0], req.APIKey[1]) + req.APIKey[2:]
+	_, final = collect(t, t.Context(), req, func(context.Context, *assemble.Stream) error {
+		return errors.New("said " + unicode)
+	})
+	if final.ErrorMessage != "said [redacted]" {
+		t.Errorf("an escaped key is %q", final.ErrorMessage)
 	}
 	req.APIKey = "ollama"
 	_, final = collect(t, t.Context(), req, func(context.Context,

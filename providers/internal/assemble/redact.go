@@ -2,7 +2,9 @@ package assemble
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/loopbus/loopbus/providers"
@@ -29,9 +31,24 @@ func secretsOf(req *providers.Request) []string {
 	return secrets
 }
 
+// escaped is a printable character of ASCII as JSON may escape it.
+var escaped = regexp.MustCompile(`\\u00[2-7][0-9a-fA-F]`)
+
 // redact replaces the secrets in text: those of the request, and what was sent. They may be escaped as part of a URL,
 // or as JSON may be.
 func (s *Stream) redact(text string) string {
+	text = s.redactPlain(text)
+	plain := escaped.ReplaceAllStringFunc(text, func(e string) string {
+		code, _ := strconv.ParseUint(e[len(`\u`):], 16, 8) // it matches
+		return string(rune(code))
+	})
+	if hidden := s.redactPlain(plain); hidden != plain {
+		return hidden
+	}
+	return text
+}
+
+func (s *Stream) redactPlain(text string) string {
 	for _, secret := range slices.Concat(s.secrets, s.sent.Sent()) {
 		if secret = strings.TrimSpace(secret); len(secret) < minSecret {
 			continue

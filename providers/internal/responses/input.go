@@ -128,8 +128,8 @@ func reply(target *providers.Model, m *schemas.AssistantMessage, n int) (items [
 	for _, block := range m.Content {
 		switch b := block.(type) {
 		case schemas.Thinking:
-			if item := []byte(b.ThinkingSignature); json.Valid(item) { // the reasoning item itself
-				items = append(items, json.RawMessage(item))
+			if isReasoning(b.ThinkingSignature) {
+				items = append(items, json.RawMessage(b.ThinkingSignature))
 			}
 		case schemas.Text:
 			id, phase := itemOf(b.TextSignature, n)

@@ -8,7 +8,8 @@ import (
 // maxHeader limits the bytes of a response's headers. Parsed, tiny headers use some fifteen times their size.
 const maxHeader = 64 << 10
 
-// ownTransport returns the transport of requests that have none. It is http.DefaultTransport with a limit for headers.
+// ownTransport returns the transport of requests that have none. It is http.DefaultTransport with a limit for headers,
+// and requests no compression: a few bytes of a reply could take as much time to read as many.
 var ownTransport = sync.OnceValue(func() http.RoundTripper {
 	usual, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -16,5 +17,6 @@ var ownTransport = sync.OnceValue(func() http.RoundTripper {
 	}
 	own := usual.Clone()
 	own.MaxResponseHeaderBytes = maxHeader
+	own.DisableCompression = true
 	return own
 })
