@@ -27,10 +27,6 @@ func (s *Stream) countBlock(b *Block) bool {
 	return s.grow(len(b.id) + len(b.name))
 }
 
-// Keep counts n bytes of the vendor's that are not part of the reply and that the API package keeps until its end. It
-// reports whether the reply is within its limits.
-func (s *Stream) Keep(n int) bool { return s.grow(n) }
-
 // grow counts n bytes that are to be added to the block. It reports whether the reply is within its limits.
 func (b *Block) grow(n int) bool {
 	if b.kind == schemas.ContentToolCall && int64(b.text.Len()+n) > b.s.limits.Arguments {
@@ -42,6 +38,12 @@ func (b *Block) grow(n int) bool {
 // grow counts n bytes that are to be added to the reply. It reports whether the reply is within its limits.
 func (s *Stream) grow(n int) bool {
 	s.progressed = s.progressed || n > 0
+	return s.Keep(n)
+}
+
+// Keep counts n bytes of the vendor's that are not part of the reply and that the API package keeps until its end. It
+// reports whether the reply is within its limits.
+func (s *Stream) Keep(n int) bool {
 	if s.size += int64(n); s.size > s.limits.Reply {
 		s.exceed("the reply has more than %d bytes", s.limits.Reply)
 	}
