@@ -96,10 +96,11 @@ func modelHeaderSchemas() object {
 			"required", []string{schemas.HeaderModelSeq}, "properties", obj(
 				schemas.HeaderModelSeq, text("Number of the message: 1, 2, 3 … without a gap.", "pattern", "^[1-9][0-9]*$"),
 				schemas.HeaderModelMore, text("The payload goes on in the next message.", "const", "1"),
+				schemas.HeaderModelToken, text("Of a request: only a cancellation with this value stops the call."),
 			)),
 		"modelCancelHeaders", obj("type", "object", "description", "Cancels a call.",
 			"required", []string{schemas.HeaderModelCancel}, "properties", obj(
-				schemas.HeaderModelCancel, text("The call is cancelled.", "const", "1"),
+				schemas.HeaderModelCancel, text("Cancels the call. The value is the token of the request, or 1."),
 			)),
 	)
 }

@@ -41,21 +41,23 @@ func (c *Client) upload(ctx context.Context, data []byte) (ref string, err error
 		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:]), ModTime: time.Now().UTC(),
 	}
 	for piece := range slices.Chunk(data, pieceBytes) {
-		if err := c.putInput(ctx, "C."+info.NUID, fmt.Sprint(info.NUID, "/", info.Chunks), piece); err != nil {
+		if err := c.putInput(ctx, "C."+info.NUID, piece); err != nil {
 			return "", err
 		}
 		info.Chunks++
 	}
 	meta, err := json.Marshal(info)
 	if err == nil {
-		err = c.putInput(ctx, "M."+base64.URLEncoding.EncodeToString([]byte(name)), info.NUID, meta)
+		err = c.putInput(ctx, "M."+base64.URLEncoding.EncodeToString([]byte(name)), meta)
 	}
 	return schemas.InputScheme + name, err
 }
 
-// putInput stores one message of an object. Its id, which nobody can guess, prevents a retry from storing it twice.
-func (c *Client) putInput(ctx context.Context, subject, id string, data []byte) error {
+// putInput stores one message of an object. Its id prevents a retry from storing it twice. Nobody can guess the id, and it
+// says nothing about the object's subjects: a server tells the newest id of a stream to everybody who may publish there.
+func (c *Client) putInput(ctx context.Context, subject string, data []byte) error {
 	const prefix = "$O." + schemas.BucketInputs + "."
+	id := rand.Text()
 	return c.retry(ctx, func(ctx context.Context) error {
 		_, err := c.js.Publish(ctx, prefix+subject, data, jetstream.WithMsgID(id))
 		return c.explain(err, prefix)

@@ -76,7 +76,7 @@ func (c *Client) cancelSender(m *nats.Msg) bool {
 	if !ok || schemas.CheckToken("model call", id) != nil {
 		return false
 	}
-	c.cancel(c.conn.Subjects().ModelCall(id))
+	c.cancel(c.conn.Subjects().ModelCall(id), m.Subject[len(c.inbox)+1:])
 	return true
 }
 
@@ -92,9 +92,10 @@ func (c *Client) wakeAll() {
 	}
 }
 
-// cancel requests that the server of a call stops it.
-func (c *Client) cancel(control string) {
-	_ = c.conn.NATS().PublishMsg(&nats.Msg{Subject: control, Header: nats.Header{schemas.HeaderModelCancel: {"1"}}})
+// cancel requests that the server of a call stops it. The token is that of the call's answers: a server that answers one
+// call and names another one's control subject does not cancel that.
+func (c *Client) cancel(control, token string) {
+	_ = c.conn.NATS().PublishMsg(&nats.Msg{Subject: control, Header: nats.Header{schemas.HeaderModelCancel: {token}}})
 }
 
 // backlog is the queue of the answers to a call that its reader has not taken yet. It drops answers beyond its limit,

@@ -93,7 +93,10 @@ func (c *serverCall) receive(m *nats.Msg) {
 		c.cancel(errNoCaller)
 		return
 	case m.Header.Get(schemas.HeaderModelCancel) != "":
-		c.cancel(errCancelled)
+		token := c.first.Header.Get(schemas.HeaderModelToken)
+		if token == "" || token == m.Header.Get(schemas.HeaderModelCancel) { // older callers have none
+			c.cancel(errCancelled)
+		}
 		return
 	}
 	if c.complete {

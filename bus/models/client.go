@@ -100,6 +100,7 @@ func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*clientCa
 	}
 	request := partMsg(c.conn.Subjects().ModelRequest(), answers, 1, len(all) > 1, all[0])
 	request.Header[schemas.HeaderModelLines] = []string{"1"}
+	request.Header[schemas.HeaderModelToken] = []string{call.token}
 	if err := c.conn.NATS().PublishMsg(request); err != nil {
 		call.close()
 		return nil, fmt.Errorf("%w: %w", errModelLost, err)
@@ -133,7 +134,7 @@ func (c *clientCall) close() {
 // retried: it is lost only with the connection, and then the server detects the loss of its caller.
 func (c *clientCall) cancel() {
 	if c.control != "" && !c.terminated {
-		c.client.cancel(c.control)
+		c.client.cancel(c.control, c.token)
 	}
 }
 

@@ -265,6 +265,66 @@ func TestUploadsAreBounded(t *testing.T) {
 	})
 }
 
+// A caller cancels what answers it, by the reply subject of an answer. A server that names the control subject of another
+// server's call has the caller send a cancellation there, which lacks the token of that call.
+func TestOnlyItsCallerCancelsACall(t *testing.T) {
+	t.Parallel()
+	c := bustest.Connect(t, bustest.Server(t))
+	begun, pass := make(chan struct{}), make(chan struct{})
+	model := modelFunc(func(ctx context.Context, _ schemas.ModelRequest, say func(schemas.StreamEvent) bool) error {
+		begun <- struct{}{}
+		select {
+		case <-pass:
+			say(done("here"))
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	serveModels(t, c, model, models.ServerOptions{})
+	for _, other := range []bool{true, false} {
+		inbox, err := c.NATS().SubscribeSync(c.NATS().NewInbox())
+		if err != nil {
+			t.Fatal(err)
+		}
+		request, err := schemas.Marshal(wholeRequest("go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.NATS().PublishMsg(&nats.Msg{Subject: "agent.model.request", Reply: inbox.Subject, Data: request,
+			Header: nats.Header{schemas.HeaderModelSeq: {"1"}, schemas.HeaderModelToken: {"ours"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bustest.Within(t, begun)
+		first, err := inbox.NextMsgWithContext(bustest.Deadline(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, want := "ours", `"aborted"`
+		if other {
+			token, want = "theirs", `"here"`
+		}
+		err = c.NATS().PublishMsg(&nats.Msg{Subject: first.Reply, Header: nats.Header{schemas.HeaderModelCancel: {token}}})
+		if err == nil {
+			err = c.NATS().FlushTimeout(10 * time.Second)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other {
+			pass <- struct{}{}
+		}
+		for text := ""; !strings.Contains(text, want); {
+			m, err := inbox.NextMsgWithContext(bustest.Deadline(t))
+			if err != nil {
+				t.Fatalf("no answer with %s: %v", want, err)
+			}
+			text = string(m.Data)
+		}
+	}
+}
+
 // Decoded requests count against MaxTotal: an empty tool has three bytes of JSON, and takes two hundred in memory.
 func TestDecodedRequestsAreBounded(t *testing.T) {
 	t.Parallel()

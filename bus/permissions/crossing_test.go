@@ -121,7 +121,8 @@ func TestACallOfAnotherAccountIsCancelledLate(t *testing.T) {
 	bustest.Within(t, ended)
 	say(t, server, request, 1, frameCall+"\n"+`{"event":{"type":"text_delta","delta":"x"}}`)
 	m, err := control.NextMsgWithContext(bustest.Deadline(t))
-	if err != nil || m.Subject != "agent.model.call.c1" || m.Header.Get(schemas.HeaderModelCancel) == "" {
+	if err != nil || m.Subject != "agent.model.call.c1" ||
+		m.Header.Get(schemas.HeaderModelCancel) != request.Header.Get(schemas.HeaderModelToken) {
 		t.Errorf("the cancellation: %v, %v", m, err)
 	}
 }

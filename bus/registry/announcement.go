@@ -21,6 +21,10 @@ const (
 	maxLimited      = 1024 // workers whose rate is remembered
 )
 
+// maxAnnouncement is how many bytes an announcement of a tool may have, of which its parameters have at most 128 KiB.
+// Every run of a session with the tool stores its definition.
+const maxAnnouncement = 160 << 10
+
 var errTooManyChecks = fmt.Errorf("its worker changes the parameters of its tools more than %d times a second",
 	checksPerSecond)
 
@@ -65,6 +69,9 @@ func (d *decoder) check(a schemas.ToolAnnouncement) error {
 // parseAnnouncement parses an announcement. It must conform to its schema, because it becomes part of the logs of
 // sessions. Only a time that cannot be parsed is tolerated, and omitted.
 func parseAnnouncement(value []byte) (a schemas.ToolAnnouncement, err error) {
+	if len(value) > maxAnnouncement {
+		return a, fmt.Errorf("it has %d bytes, the limit is %d", len(value), maxAnnouncement)
+	}
 	if err := json.Unmarshal(value, &a); err != nil {
 		return a, err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/loopbus/loopbus/schemas"
@@ -37,5 +38,26 @@ func TestChecksOfAWorkerAreLimited(t *testing.T) {
 	}
 	if err := announce("w2", 0); err != nil {
 		t.Errorf("another worker: %v", err)
+	}
+}
+
+// Each run stores the definitions of its tools, and its prompt has the resources of its workspace.
+func TestLargeAnnouncementsAreRefused(t *testing.T) {
+	t.Parallel()
+	a := schemas.ToolAnnouncement{Worker: "w1", Since: "2026-01-01T00:00:00Z", ToolDefinition: schemas.ToolDefinition{
+		Name: "bash", Parameters: json.RawMessage(`{"type":"object"}`)}}
+	for n, want := range map[int]bool{30 << 10: true, 60 << 10: false} { // characters of four bytes
+		a.Description = strings.Repeat("\U0001F600", n)
+		value, err := schemas.Marshal(a)
+		if err == nil {
+			_, err = parseAnnouncement(value)
+		}
+		if (err == nil) != want {
+			t.Errorf("a definition of %d bytes: %v", len(value), err)
+		}
+	}
+	value := []byte(`{"worker":"w1","since":"2026-01-01T00:00:00Z"` + strings.Repeat(" ", maxResources) + `}`)
+	if _, err := decodeResources(entry{key: schemas.ResourcesKey("", "w1"), value: value}, schemas.Resources{}); err == nil {
+		t.Errorf("resources of %d bytes are taken", len(value))
 	}
 }

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/permissions"
@@ -91,6 +93,18 @@ func TestUploadersAreKeptApart(t *testing.T) {
 	}
 	asking.Wait()
 	eve := user("eve")
+	// With the name of the pieces of an object, eve could add one. A server tells everybody the newest id.
+	var described jetstream.ObjectInfo
+	if err := json.Unmarshal(meta.Data, &described); err != nil || described.NUID == "" {
+		t.Fatalf("description %s: %v", meta.Data, err)
+	}
+	asked := nats.NewMsg("$O." + schemas.BucketInputs + ".C.x")
+	asked.Header.Set("Nats-Expected-Last-Msg-Id", "unknown")
+	told, err := eve.RequestMsgWithContext(deadline(t), asked)
+	if err != nil || !strings.Contains(string(told.Data), "wrong last msg ID") ||
+		strings.Contains(string(told.Data), described.NUID) {
+		t.Errorf("eve is told %v, %v; the pieces are %s", told, err, described.NUID)
+	}
 	for _, subject := range []string{metas + "eHg", meta.Subject, "$O." + schemas.BucketInputs + ".C.x"} {
 		for _, rollup := range []string{"all", "sub"} {
 			m := nats.NewMsg(subject)

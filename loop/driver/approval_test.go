@@ -73,6 +73,10 @@ func TestACallWaitsForItsApproval(t *testing.T) {
 	if len(r.Tools.Requests) != 0 {
 		t.Fatal("the call was dispatched without approval")
 	}
+	next("forged", &schemas.ToolResponse{Call: "c9", ToolCallID: "t1", ToolName: "echo", Result: schemas.TextResult("forged")})
+	if texts := results(r); len(texts) != 0 {
+		t.Fatalf("a call that waits for its approval has the result %q", texts)
+	}
 	next("a1", &schemas.Approve{ApprovalAnswer: decision("c9", "ann", "looks harmless")})
 	next("a2", &schemas.Deny{ApprovalAnswer: decision("c9", "bob", "too late")})
 	id, result := looptest.AnswerTo(r.Tools.Take(t), "ok")

@@ -116,8 +116,9 @@ func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct
 	}
 	if response, ok := c.Data.(*schemas.ToolResponse); ok {
 		call := d.state.Call(response.Call)
-		if call == nil || call.End != nil || !response.Answers(call.Nonce, call.ToolCall.Name) {
-			return nil, nil // the call or its turn has ended, with the first result; or the result is another call's
+		if call == nil || call.End != nil || call.AwaitsApproval() || call.Subagent != "" || !response.Answers(call.Nonce, call.ToolCall.Name) {
+			// The call or its turn has ended, with the first result; or no worker has the call; or the result is another's.
+			return nil, nil
 		}
 		done = make(chan struct{})
 		d.arrivals = append(d.arrivals, arrival{cause: c.ID, result: response, call: response.Call, done: done})
