@@ -126,8 +126,7 @@ var roles = []Role{
 		"<prefix>.cmd.*.{branch,set_model,set_thinking_level,set_system_prompt,prompt,continue,abort,tool_result}",
 		"<prefix>.query.models", "$KV.agent_tools.>", "$JS.API.CONSUMER.CREATE.AGENT_TOOL.>",
 		"$JS.API.CONSUMER.{INFO,MSG.NEXT,DELETE}.AGENT_TOOL.*", "$JS.ACK.AGENT_TOOL.*.*.*.*.*.*",
-		"$JS.ACK.*.*.AGENT_TOOL.*.*.*.*.*.>", "$JS.API.CONSUMER.CREATE.AGENT_UPD.*.<prefix>.live.*.update",
-		"$JS.API.CONSUMER.{MSG.NEXT,DELETE}.AGENT_UPD.*",
+		"$JS.API.CONSUMER.CREATE.AGENT_UPD.*.<prefix>.live.*.update", "$JS.API.CONSUMER.{MSG.NEXT,DELETE}.AGENT_UPD.*",
 	}, Subscribe: []string{"<prefix>.live.*.>", "<prefix>.cancel.*.*"}},
 	// Not part of the role worker: what is announced there becomes text of system prompts.
 	{Name: Resources, About: "announces prompt resources, with `worker`", Publish: []string{
