@@ -53,8 +53,9 @@ func (c *Client) upload(ctx context.Context, data []byte) (ref string, err error
 	return schemas.InputScheme + name, err
 }
 
-// putInput stores one message of an object. Its id prevents a retry from storing it twice. Nobody can guess the id, and it
-// says nothing about the object's subjects: a server tells the newest id of a stream to everybody who may publish there.
+// putInput stores one message of an object. Its id prevents a retry from storing it twice. Nobody can guess the id, and
+// it says nothing about the object's subjects: a server tells the newest id of a stream to everybody who may publish to
+// it.
 func (c *Client) putInput(ctx context.Context, subject string, data []byte) error {
 	const prefix = "$O." + schemas.BucketInputs + "."
 	id := rand.Text()

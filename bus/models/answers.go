@@ -92,8 +92,8 @@ func (c *Client) wakeAll() {
 	}
 }
 
-// cancel requests that the server of a call stops it. The token is that of the call's answers: a server that answers one
-// call and names another one's control subject does not cancel that.
+// cancel requests that the server of a call stops it. The token is that of the call's answers: a server that answers
+// one call and names another one's control subject does not cancel that.
 func (c *Client) cancel(control, token string) {
 	_ = c.conn.NATS().PublishMsg(&nats.Msg{Subject: control, Header: nats.Header{schemas.HeaderModelCancel: {token}}})
 }

@@ -265,8 +265,8 @@ func TestUploadsAreBounded(t *testing.T) {
 	})
 }
 
-// A caller cancels what answers it, by the reply subject of an answer. A server that names the control subject of another
-// server's call has the caller send a cancellation there, which lacks the token of that call.
+// A caller cancels what answers it, by the reply subject of an answer. A server that names the control subject of
+// another server's call has the caller send a cancellation there, which lacks the token of that call.
 func TestOnlyItsCallerCancelsACall(t *testing.T) {
 	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))

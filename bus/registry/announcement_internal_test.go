@@ -57,7 +57,8 @@ func TestLargeAnnouncementsAreRefused(t *testing.T) {
 		}
 	}
 	value := []byte(`{"worker":"w1","since":"2026-01-01T00:00:00Z"` + strings.Repeat(" ", maxResources) + `}`)
-	if _, err := decodeResources(entry{key: schemas.ResourcesKey("", "w1"), value: value}, schemas.Resources{}); err == nil {
+	_, err := decodeResources(entry{key: schemas.ResourcesKey("", "w1"), value: value}, schemas.Resources{})
+	if err == nil {
 		t.Errorf("resources of %d bytes are taken", len(value))
 	}
 }

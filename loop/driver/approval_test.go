@@ -73,7 +73,8 @@ func TestACallWaitsForItsApproval(t *testing.T) {
 	if len(r.Tools.Requests) != 0 {
 		t.Fatal("the call was dispatched without approval")
 	}
-	next("forged", &schemas.ToolResponse{Call: "c9", ToolCallID: "t1", ToolName: "echo", Result: schemas.TextResult("forged")})
+	next("forged", &schemas.ToolResponse{Call: "c9", ToolCallID: "t1", ToolName: "echo",
+		Result: schemas.TextResult("forged")})
 	if texts := results(r); len(texts) != 0 {
 		t.Fatalf("a call that waits for its approval has the result %q", texts)
 	}

@@ -116,8 +116,7 @@ func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct
 	}
 	if response, ok := c.Data.(*schemas.ToolResponse); ok {
 		call := d.state.Call(response.Call)
-		if call == nil || call.End != nil || call.AwaitsApproval() || call.Subagent != "" || !response.Answers(call.Nonce, call.ToolCall.Name) {
-			// The call or its turn has ended, with the first result; or no worker has the call; or the result is another's.
+		if !awaitsResult(call, response) {
 			return nil, nil
 		}
 		done = make(chan struct{})
@@ -134,6 +133,12 @@ func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct
 	_, err = d.accept(ctx, c)
 	d.o.Log.Send() // the sender waits for the event, and of a new session it is the first one to be seen
 	return nil, err
+}
+
+// awaitsResult reports whether a worker has the call and it still needs this result. The first result ends a call.
+func awaitsResult(call *loop.Call, r *schemas.ToolResponse) bool {
+	return call != nil && call.End == nil && !call.AwaitsApproval() && call.Subagent == "" &&
+		r.Answers(call.Nonce, call.ToolCall.Name)
 }
 
 // accept puts a command into the log. refused is its rejection, nil if the command was accepted.

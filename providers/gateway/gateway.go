@@ -102,7 +102,7 @@ func (g *Gateway) prepare(ctx context.Context, req schemas.ModelRequest) (r *pro
 		return nil, nil, &schemas.FailureError{Code: schemas.FailureInvalidRequest, Err: err}
 	}
 	r = &providers.Request{
-		Model: m, SystemPrompt: req.SystemPrompt, Messages: req.Messages, Tools: req.Tools,
+		Model: m, SystemPrompt: req.SystemPrompt, Messages: req.Messages, Tools: acceptedTools(req.Tools),
 		Reasoning: req.ThinkingLevel, MaxTokens: req.MaxTokens, SessionID: req.SessionID, HTTP: g.o.HTTP, Getenv: g.o.Getenv,
 		OnPayload: req.OnPayload,
 	}

@@ -1,0 +1,33 @@
+package gateway
+
+import (
+	"testing"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+func TestParametersThatVendorsRefuse(t *testing.T) {
+	t.Parallel()
+	for announced, want := range map[string]string{
+		`{"type":"object","properties":{"a":{"enum":["x"]},"b":{"oneOf":[{"type":"string"}]}}}`: "",
+		`{ "properties": {"object": {}} }`: "",
+		``:                                 "",
+		`{"type":"object","oneOf":[{"required":["a"],"properties":{"a":{"type":"string"}}},{"properties":{"b":{}}}]}`: `` +
+			`{"properties":{"a":{"type":"string"},"b":{}},"type":"object"}`,
+		`{"properties":{"a":{"type":"string"}},"required":["a"],"allOf":[{"properties":{"a":{}}}],"not":{}}`: `` +
+			`{"properties":{"a":{"type":"string"}},"required":["a"],"type":"object"}`,
+		`{"type":"array","enum":[1]}`: `{"properties":{},"type":"object"}`,
+	} {
+		tools := []schemas.ToolDefinition{{Name: "first"}, {Name: "ls", Parameters: []byte(announced)}}
+		got := string(acceptedTools(tools)[1].Parameters)
+		if want == "" {
+			want = announced
+		}
+		if got != want {
+			t.Errorf("%s becomes %s, want %s", announced, got, want)
+		}
+		if string(tools[1].Parameters) != announced {
+			t.Errorf("%s was changed in place", announced)
+		}
+	}
+}
