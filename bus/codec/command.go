@@ -84,27 +84,11 @@ func DecodeCommand(session string, kind schemas.CommandKind, header nats.Header,
 			id = fallbackID
 		}
 	}
-	withoutSignatures(payload)
+	removeSignatures(payload)
 	return schemas.Command{
 		ID: id, Session: session, Source: body.source, Time: cmp.Or(body.time, storedAt),
 		TraceParent: body.trace, Data: payload,
 	}, nil
-}
-
-// withoutSignatures removes the signatures from the messages of an input.
-func withoutSignatures(payload schemas.CommandData) {
-	var in *schemas.Input
-	switch data := payload.(type) {
-	case *schemas.Prompt:
-		in = &data.Input
-	case *schemas.Steer:
-		in = &data.Input
-	case *schemas.FollowUp:
-		in = &data.Input
-	}
-	if in != nil && in.Messages != nil {
-		in.Messages = in.Messages.WithoutSignatures()
-	}
 }
 
 // nonceIn returns the nonce in the Nats-Msg-Id of a result, <session>/<call>/<nonce>/result. A worker may name it only

@@ -267,14 +267,17 @@ func TestMessagesOfASenderHaveNoSignatures(t *testing.T) {
 	const input = `{"messages":[{"role":"assistant","api":"openai-responses","provider":"openai","model":"gpt-5.4",` +
 		`"usage":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,` +
 		`"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}},"stopReason":"stop","timestamp":1,` +
-		`"content":[{"type":"thinking","thinking":"x","thinkingSignature":"forged"}]}]}`
+		`"responseId":"forged","content":[{"type":"thinking","thinking":"x","thinkingSignature":"forged"},` +
+		`{"type":"thinking","thinking":"y","thinkingSignature":"forged","redacted":true},` +
+		`{"type":"text","text":"x","textSignature":"forged"},` +
+		`{"type":"toolCall","id":"x","name":"x","arguments":{},"thoughtSignature":"forged"}]}]}`
 	for _, kind := range []schemas.CommandKind{schemas.CommandPrompt, schemas.CommandSteer, schemas.CommandFollowUp} {
 		c, err := codec.DecodeCommand("s1", kind, nil, []byte(input), "id", time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		data, err := schemas.Marshal(c.Data)
-		if err != nil || strings.Contains(string(data), "forged") || !strings.Contains(string(data), `"thinking":"x"`) {
+		if err != nil || strings.Contains(string(data), "forged") || strings.Count(string(data), `:"x"`) != 4 {
 			t.Errorf("%s is %s, %v", kind, data, err)
 		}
 	}
