@@ -313,6 +313,11 @@ func TestOnlyItsCallerCancelsACall(t *testing.T) {
 			t.Fatal(err)
 		}
 		if other {
+			for m := first; len(m.Data) > 0; { // until the next heartbeat: the server has received the cancellation
+				if m, err = inbox.NextMsgWithContext(bustest.Deadline(t)); err != nil {
+					t.Fatalf("no heartbeat: %v", err)
+				}
+			}
 			pass <- struct{}{}
 		}
 		for text := ""; !strings.Contains(text, want); {
