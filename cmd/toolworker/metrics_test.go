@@ -75,7 +75,8 @@ func TestMetricsOfWorkers(t *testing.T) {
 	if got := gathered(t, registry)["loopbus_toolworker_calls_in_flight cancelled"]; got != 1 {
 		t.Errorf("%v calls of cancelled in flight", got)
 	}
-	if err := r.conn.NATS().Publish(r.conn.Subjects().Cancel(req.Session, string(req.Call)), []byte(req.CancelNonce())); err != nil {
+	cancellation := r.conn.Subjects().Cancel(req.Session, string(req.Call))
+	if err := r.conn.NATS().Publish(cancellation, []byte(req.CancelNonce())); err != nil {
 		t.Fatal(err)
 	}
 	r.answer()
