@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -39,13 +40,23 @@ type ConnOptions struct {
 
 // Conn is a process's connection to NATS. It consists of two connections: one for the log ([Conn.Events]) and one for
 // everything else. The connection for the log buffers nothing while it is disconnected, so that the server never stores
-// an append after its writer has seen it fail. Both connections reconnect without a limit of attempts. All methods may
-// be called concurrently.
+// an append after its writer has seen it fail. [Conn.Open] adds connections for what others could flood. All
+// connections reconnect without a limit of attempts. All methods may be called concurrently.
 type Conn struct {
+	o            ConnOptions
 	nc, eventsNC *nats.Conn
 	js, events   jetstream.JetStream
 	subjects     schemas.Subjects
-	closed       [2]chan struct{}
+
+	mu     sync.Mutex
+	links  []link // all connections
+	closed bool
+}
+
+// link is a connection and a channel that is closed once the connection is closed and does not reconnect any more.
+type link struct {
+	nc     *nats.Conn
+	closed <-chan struct{}
 }
 
 // Connect connects to NATS. While no server can be reached, it retries until ctx ends. If a server refuses the
@@ -60,12 +71,11 @@ func Connect(ctx context.Context, o ConnOptions) (*Conn, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("bus: connect: %w", err)
 	}
-	c := &Conn{subjects: subjects}
-	if c.nc, c.closed[0], err = open(ctx, o, o.Name); err != nil {
+	c := &Conn{o: o, subjects: subjects}
+	if c.nc, err = c.open(ctx, o.Name); err != nil {
 		return nil, err
 	}
-	c.eventsNC, c.closed[1], err = open(ctx, o, o.Name+"/events", nats.ReconnectBufSize(-1))
-	if err != nil {
+	if c.eventsNC, err = c.open(ctx, o.Name+"/events", nats.ReconnectBufSize(-1)); err != nil {
 		c.nc.Close()
 		return nil, err
 	}
@@ -77,6 +87,28 @@ func Connect(ctx context.Context, o ConnOptions) (*Conn, error) {
 		return nil, fmt.Errorf("bus: connect: %w", err)
 	}
 	return c, nil
+}
+
+// Open opens a further connection with the same options, for the purpose that its name has. [Conn.Close] closes it.
+// What others send to it cannot keep the rest of the process from its messages: a NATS server ends the connection that
+// does not read fast enough. While no server can be reached, Open retries until ctx ends.
+func (c *Conn) Open(ctx context.Context, purpose string) (*nats.Conn, error) {
+	return c.open(ctx, c.o.Name+"/"+purpose)
+}
+
+func (c *Conn) open(ctx context.Context, name string, more ...nats.Option) (*nats.Conn, error) {
+	nc, closed, err := open(ctx, c.o, name, more...)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		nc.Close()
+		return nil, fmt.Errorf("bus: connect: %w", nats.ErrConnectionClosed)
+	}
+	c.links = append(c.links, link{nc, closed})
+	return nc, nil
 }
 
 // NATS returns the connection for commands, tools, updates and requests.
@@ -91,19 +123,21 @@ func (c *Conn) Events() jetstream.JetStream { return c.events }
 // Subjects returns the grammar of the subjects with the connection's prefix.
 func (c *Conn) Subjects() schemas.Subjects { return c.subjects }
 
-// Connected reports whether both connections are connected at this moment.
+// Connected reports whether both connections of its own are connected at this moment.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() && c.eventsNC.IsConnected() }
 
-// Close drains both connections and closes them: subscriptions process the messages that they have received, and
+// Close drains all connections and closes them: subscriptions process the messages that they have received, and
 // buffered messages are sent. It takes a few seconds at most and may be called more than once.
 func (c *Conn) Close() {
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
-		drain(c.nc, c.closed[0])
-	}()
-	drain(c.eventsNC, c.closed[1])
-	<-drained
+	c.mu.Lock()
+	c.closed = true
+	links := c.links
+	c.mu.Unlock()
+	var drained sync.WaitGroup
+	for _, l := range links {
+		drained.Go(func() { drain(l.nc, l.closed) })
+	}
+	drained.Wait()
 }
 
 func drain(nc *nats.Conn, closed <-chan struct{}) {

@@ -2,6 +2,7 @@ package models
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"strings"
 	"sync"
@@ -12,15 +13,33 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
+// connection returns the connection for the calls, and opens it for the first. It is not the connection of everything
+// else: a server of models may send as much as it likes to the inbox of a client that has called it.
+func (c *Client) connection(ctx context.Context) (*nats.Conn, error) {
+	c.dialing.Lock()
+	defer c.dialing.Unlock()
+	c.mu.Lock()
+	nc := c.nc
+	c.mu.Unlock()
+	if nc != nil {
+		return nc, nil
+	}
+	nc, err := c.conn.Open(ctx, "models")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nc = nc
+	return nc, err
+}
+
 // register returns a subject for the answers to a call. All calls share one subscription, because each new subscription
 // makes the NATS server look up the subscribers of all its subjects again.
-func (c *Client) register(call *clientCall) (answers string, err error) {
+func (c *Client) register(nc *nats.Conn, call *clientCall) (answers string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.inbox == "" {
 		// Of an inbox, servers of models may publish only below schemas.ModelAnswers (decision 99).
-		inbox := natsio.InboxBelow(c.conn.NATS(), schemas.ModelAnswers+"."+rand.Text())
-		sub, err := c.conn.NATS().Subscribe(inbox+".*", c.route)
+		inbox := natsio.InboxBelow(nc, schemas.ModelAnswers+"."+rand.Text())
+		sub, err := nc.Subscribe(inbox+".*", c.route)
 		if err != nil {
 			return "", err
 		}
@@ -95,7 +114,7 @@ func (c *Client) wakeAll() {
 // cancel requests that the server of a call stops it. The token is that of the call's answers: a server that answers
 // one call and names another one's control subject does not cancel that.
 func (c *Client) cancel(control, token string) {
-	_ = c.conn.NATS().PublishMsg(&nats.Msg{Subject: control, Header: nats.Header{schemas.HeaderModelCancel: {token}}})
+	_ = c.nc.PublishMsg(&nats.Msg{Subject: control, Header: nats.Header{schemas.HeaderModelCancel: {token}}})
 }
 
 // backlog is the queue of the answers to a call that its reader has not taken yet. It drops answers beyond its limit,

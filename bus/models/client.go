@@ -33,7 +33,10 @@ type Client struct {
 	o       ClientOptions
 	answers quota // of the answers that are not decoded yet
 
+	dialing sync.Mutex // held while the connection is opened
+
 	mu    sync.Mutex
+	nc    *nats.Conn             // for the calls; nil before the first
 	inbox string                 // prefix of the subjects of all answers; "" before the first call
 	calls map[string]*clientCall // running calls, by the last token of the subject of their answers
 }
@@ -90,18 +93,22 @@ func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*clientCa
 		return nil, &schemas.FailureError{Code: schemas.FailureTooLarge, Err: fmt.Errorf(
 			"the request has %d bytes, and at most %d go over the bus", len(data), c.o.MaxBytes)}
 	}
-	all := parts(c.conn.NATS(), data)
-	call := &clientCall{client: c, conn: c.conn, idleTimeout: c.o.IdleTimeout, remaining: all[1:],
+	nc, err := c.connection(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errModelLost, err)
+	}
+	all := parts(nc, data)
+	call := &clientCall{client: c, nc: nc, idleTimeout: c.o.IdleTimeout, remaining: all[1:],
 		reader: partReader{limit: c.o.MaxBytes}, meter: meter{bounds: c.o.Bounds},
 		backlog: backlog{limit: c.o.MaxBytes, quota: &c.answers, more: make(chan struct{}, 1)}}
-	answers, err := c.register(call)
+	answers, err := c.register(nc, call)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errModelLost, err)
 	}
 	request := partMsg(c.conn.Subjects().ModelRequest(), answers, 1, len(all) > 1, all[0])
 	request.Header[schemas.HeaderModelLines] = []string{"1"}
 	request.Header[schemas.HeaderModelToken] = []string{call.token}
-	if err := c.conn.NATS().PublishMsg(request); err != nil {
+	if err := nc.PublishMsg(request); err != nil {
 		call.close()
 		return nil, fmt.Errorf("%w: %w", errModelLost, err)
 	}
@@ -111,7 +118,7 @@ func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*clientCa
 // clientCall is a model call on the client's side.
 type clientCall struct {
 	client      *Client
-	conn        *bus.Conn
+	nc          *nats.Conn
 	idleTimeout time.Duration
 	token       string // last token of the subject of the answers
 	backlog     backlog
@@ -197,7 +204,7 @@ func (c *clientCall) receive(ctx context.Context) (*nats.Msg, error) {
 			}
 			return m, nil
 		}
-		if c.conn.NATS().IsClosed() {
+		if c.nc.IsClosed() {
 			return nil, fmt.Errorf("%w: %w", errModelLost, nats.ErrConnectionClosed)
 		}
 		select {
@@ -215,9 +222,9 @@ func (c *clientCall) sendRemaining(call string) error {
 	if err := schemas.CheckToken("model call", call); err != nil {
 		return err
 	}
-	c.control = c.conn.Subjects().ModelCall(call)
+	c.control = c.client.conn.Subjects().ModelCall(call)
 	for i, part := range c.remaining {
-		if err := c.conn.NATS().PublishMsg(partMsg(c.control, "", uint64(i)+2, i < len(c.remaining)-1, part)); err != nil {
+		if err := c.nc.PublishMsg(partMsg(c.control, "", uint64(i)+2, i < len(c.remaining)-1, part)); err != nil {
 			return fmt.Errorf("%w: %w", errModelLost, err)
 		}
 	}

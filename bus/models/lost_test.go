@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/models"
 	"github.com/loopbus/loopbus/schemas"
@@ -91,9 +93,51 @@ func TestLostCallerEndsTheCall(t *testing.T) {
 	ended := make(chan struct{})
 	serveModels(t, bustest.Connect(t, server), halfReply(ended), models.ServerOptions{Heartbeat: 10 * time.Millisecond})
 	caller := bustest.Connect(t, server)
-	last := streamHalf(t, bustest.Deadline(t), models.NewClient(caller, models.ClientOptions{}), caller.NATS().Close)
+	last := streamHalf(t, bustest.Deadline(t), models.NewClient(caller, models.ClientOptions{}), caller.Close)
 	await(t, "the model stops", ended)
 	wantFailure(t, last, "connection lost")
+}
+
+// A server may send as much as it likes to the inbox of a client that has called it. The process that has the client
+// receives that on another connection than everything else.
+func TestAnswersHaveAConnectionOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t)
+	flooding, caller := bustest.Connect(t, server).NATS(), bustest.Connect(t, server)
+	requests, err := flooding.SubscribeSync("agent.model.request")
+	if err == nil {
+		err = flooding.FlushTimeout(10 * time.Second)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(bustest.Deadline(t))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range models.NewClient(caller, models.ClientOptions{}).Stream(ctx, wholeRequest("hi")) {
+		}
+	}()
+	request, err := requests.NextMsgWithContext(bustest.Deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	await(t, "the call has ended", ended)
+	before := caller.NATS().Stats().InMsgs
+	for range 1000 {
+		if err := flooding.Publish(request.Reply, []byte("more")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, nc := range []*nats.Conn{flooding, caller.NATS()} {
+		if err := nc.FlushTimeout(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if more := caller.NATS().Stats().InMsgs - before; more != 0 {
+		t.Errorf("%d messages of the flood came on the connection of everything else", more)
+	}
 }
 
 func TestLostServerFailsTheCall(t *testing.T) {
