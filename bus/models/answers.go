@@ -16,8 +16,12 @@ import (
 // connection returns the connection for the calls, and opens it for the first. It is not the connection of everything
 // else: a server of models may send as much as it likes to the inbox of a client that has called it.
 func (c *Client) connection(ctx context.Context) (*nats.Conn, error) {
-	c.dialing.Lock()
-	defer c.dialing.Unlock()
+	select {
+	case c.dialing <- struct{}{}:
+		defer func() { <-c.dialing }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	c.mu.Lock()
 	nc := c.nc
 	c.mu.Unlock()

@@ -33,7 +33,7 @@ type Client struct {
 	o       ClientOptions
 	answers quota // of the answers that are not decoded yet
 
-	dialing sync.Mutex // held while the connection is opened
+	dialing chan struct{} // full while the connection is opened
 
 	mu    sync.Mutex
 	nc    *nats.Conn             // for the calls; nil before the first
@@ -53,7 +53,8 @@ func NewClient(c *bus.Conn, o ClientOptions) *Client {
 		o.MaxTotal = defaultMaxAnswers
 	}
 	o.Bounds = o.Bounds.orDefaults()
-	return &Client{conn: c, o: o, answers: quota{limit: o.MaxTotal}, calls: map[string]*clientCall{}}
+	return &Client{conn: c, o: o, answers: quota{limit: o.MaxTotal}, calls: map[string]*clientCall{},
+		dialing: make(chan struct{}, 1)}
 }
 
 // Stream calls the model that the id of req.Model names at the server ([Provider]). A failure is an error event; the

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -57,9 +58,7 @@ func acceptedParameters(parameters json.RawMessage) (accepted json.RawMessage, c
 	}
 	var own map[string]json.RawMessage
 	if json.Unmarshal(top["properties"], &own) == nil {
-		for name, schema := range own {
-			properties[name] = schema
-		}
+		maps.Copy(properties, own)
 	}
 	top["type"] = json.RawMessage(`"object"`)
 	var err error
