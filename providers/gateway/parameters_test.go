@@ -1,8 +1,11 @@
-package gateway
+package gateway_test
 
 import (
+	"net/http"
 	"testing"
 
+	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/providers/gateway"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -19,7 +22,15 @@ func TestParametersThatVendorsRefuse(t *testing.T) {
 		`{"type":"array","enum":[1]}`: `{"properties":{},"type":"object"}`,
 	} {
 		tools := []schemas.ToolDefinition{{Name: "first"}, {Name: "ls", Parameters: []byte(announced)}}
-		got := string(acceptedTools(tools)[1].Parameters)
+		var asked []*providers.Request
+		g := newGateway(t, gateway.Options{}, api(&asked, http.StatusOK, nil))
+		for _, err := range g.Stream(t.Context(), schemas.ModelRequest{Tools: tools,
+			Model: schemas.ModelRef{Provider: "here", ID: "any"}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := string(asked[0].Tools[1].Parameters)
 		if want == "" {
 			want = announced
 		}
