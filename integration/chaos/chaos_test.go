@@ -108,6 +108,9 @@ func round(t *testing.T, seed uint64, length time.Duration, tally *tally) {
 		left = w.awaitRest(ctx)
 	}
 	t.Logf("longest pause of the machine: %s", longestPause())
+	if len(left) > 0 {
+		w.explain(ctx)
+	}
 	for _, l := range left {
 		t.Errorf("seed %d: not at rest: %s", seed, l)
 	}
