@@ -59,9 +59,9 @@ type link struct {
 	closed <-chan struct{}
 }
 
-// Connect connects to NATS. While no server can be reached, it retries until ctx ends. If a server refuses the
-// connection, it returns the error at once. No error or log line contains credentials. The caller must call
-// [Conn.Close].
+// Connect connects to NATS. While no server can be reached, or a server is too busy to look at the credentials in time,
+// it retries until ctx ends. If a server refuses the connection, it returns the error at once. No error or log line
+// contains credentials. The caller must call [Conn.Close].
 func Connect(ctx context.Context, o ConnOptions) (*Conn, error) {
 	subjects, err := schemas.NewSubjects(o.Prefix)
 	if err != nil {
@@ -187,16 +187,20 @@ func open(ctx context.Context, o ConnOptions, name string, more ...nats.Option) 
 		if err == nil {
 			return nc, closed, nil
 		}
-		if !unreachable(err) || !natsio.Wait(ctx, natsio.RetryWait) {
+		if !passing(err) || !natsio.Wait(ctx, natsio.RetryWait) {
 			return nil, nil, fmt.Errorf("bus: connect to %s: %w", o.where(), err)
 		}
 	}
 }
 
-// unreachable reports whether an error means that no server was reached, so that a retry may succeed. With any other
-// error a retry would fail in the same way.
-func unreachable(err error) bool {
+// errBusy is what a NATS server answers if it did not come to look at the credentials in time (2 s by default).
+var errBusy = errors.New("nats: authentication timeout")
+
+// passing reports whether an error means that no server was reached, or that a server was too busy, so that a retry may
+// succeed. With any other error a retry would fail in the same way.
+func passing(err error) bool {
 	var network *net.OpError // not net.Error: the error about a missing file is one too
 	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, io.EOF) ||
+		errors.Is(err, errBusy) ||
 		errors.As(err, &network) && network.Op != "remote error" // a TLS alert of the server: it refused the connection
 }

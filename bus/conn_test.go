@@ -3,6 +3,8 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,6 +125,51 @@ func TestConnectWithCredentials(t *testing.T) {
 	if time.Since(start) > 10*time.Second {
 		t.Error("Connect retried after a refusal")
 	}
+}
+
+// A server that has no time to look at the credentials of a connection ends it; this is no refusal.
+func TestConnectWaitsForABusyServer(t *testing.T) {
+	t.Parallel()
+	s := bustest.Server(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		busy, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(busy, "INFO {\"auth_required\":true}\r\n-ERR 'Authentication Timeout'\r\n")
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				_ = busy.Close()
+				return
+			}
+			go forward(c, strings.TrimPrefix(s.ClientURL(), "nats://"))
+		}
+	}()
+	c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{URL: "nats://" + l.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+}
+
+// forward connects c to addr until either end closes.
+func forward(c net.Conn, addr string) {
+	defer func() { _ = c.Close() }()
+	server, err := net.Dial("tcp", addr)
+	if err != nil {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(server, c)
+		_ = server.Close()
+	}()
+	_, _ = io.Copy(c, server)
 }
 
 // The connection for the log must not store an append after it reported it as failed. Both connections reconnect.

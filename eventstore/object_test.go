@@ -57,7 +57,7 @@ func TestIncompleteObjectIsDamage(t *testing.T) {
 	s, js := newJetStream(t, eventstore.Options{})
 	mustAppend(t, open(t, s, "s1"), bigEvent("s1", 1))
 	halve(t, js)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	report, err := s.Verify(ctx, "s1", eventstore.VerifyOptions{})
 	if err != nil || report.OK() || report.Bad.Seq != 1 || !strings.Contains(report.Bad.Error(), "1 chunks of 4") {

@@ -151,7 +151,7 @@ func TestPublishLost(t *testing.T) {
 func TestAckTimesOut(t *testing.T) {
 	t.Parallel()
 	var logged syncBuffer
-	f := newFaulty(t, eventstore.Options{AppendTimeout: 50 * time.Millisecond,
+	f := newFaulty(t, eventstore.Options{AppendTimeout: time.Second,
 		Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	l := open(t, f.store, "s1")
 	f.proxy.loseDown.Store(true)

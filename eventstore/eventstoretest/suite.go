@@ -46,7 +46,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 }
 
 // timeout bounds each case: a store that hangs fails.
-const timeout = 20 * time.Second
+const timeout = 90 * time.Second
 
 func contextFor(t *testing.T) context.Context {
 	t.Helper()

@@ -11,7 +11,9 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"runtime"
+	"runtime/pprof"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -187,6 +189,20 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
+// wantGoroutines checks that at some moment at most this many goroutines run. Work of that moment has some; a leak has
+// them always.
+func wantGoroutines(t *testing.T, most int) {
+	t.Helper()
+	for until := time.Now().Add(system.Deadline); runtime.NumGoroutine() > most; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			var all strings.Builder
+			_ = pprof.Lookup("goroutine").WriteTo(&all, 1) // a strings.Builder takes everything
+			t.Errorf("%d goroutines stay, want at most %d:\n%s", runtime.NumGoroutine(), most, &all)
+			return
+		}
+	}
+}
+
 // wantHeap checks that one of several measurements of the heap is at most this many bytes. A single measurement has
 // garbage and objects of running goroutines; a leak is in all of them.
 func wantHeap(t *testing.T, most uint64) {
@@ -225,9 +241,7 @@ func TestAtRest(t *testing.T) {
 		100*before.cpu)
 	t.Logf("with them:    %d goroutines, %.1f MiB of heap, %.2f %% of a processor", after.goroutines, mib(after.heap),
 		100*after.cpu)
-	if after.goroutines > before.goroutines+5 {
-		t.Errorf("%d goroutines more", after.goroutines-before.goroutines)
-	}
+	wantGoroutines(t, before.goroutines+5)
 	wantHeap(t, before.heap+1<<20+indexed*uint64(*atRest))
 	if after.cpu > before.cpu+0.1 {
 		t.Errorf("%.0f %% more of a processor", 100*(after.cpu-before.cpu))
