@@ -143,6 +143,21 @@ func TestARunnerWithoutAConsumerDoesNotSayThatItReads(t *testing.T) {
 	peer.must(heartbeats.Unsubscribe()) // closing the connection would wait for what nobody reads
 }
 
+// A request for a consumer that a client library or a suspended server has kept is carried out late: when its runner is
+// live and reads something else. Such a consumer must not keep the partitions from their owner.
+func TestAConsumerThatIsCreatedLateIsDeleted(t *testing.T) {
+	t.Parallel()
+	_, c := bustest.Small(t)
+	in, _ := bustest.RunInbox(t, c, patient(), &fakeHandler{})
+	peer := startOther(t, c)
+	awaitShared(t, in)
+	peer.occupy() // and it does not say that it reads anything
+	bustest.Eventually(t, "the runner reads its share", func() bool { return len(in.Partitions()) > 0 })
+	if now := consumers(t, c); len(now) != 1 || !strings.HasPrefix(now[0], "r1_") {
+		t.Errorf("consumers %v", now)
+	}
+}
+
 // A command may leave its work to another that is at work for the session. If that one was settled by another runner,
 // the command stays in the queue for as long as the work takes.
 func TestACommandStaysWhileItsWorkIsWithOneThatWasSettledElsewhere(t *testing.T) {

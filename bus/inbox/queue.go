@@ -137,18 +137,39 @@ func (q queue) Names(ctx context.Context) (names []string, err error) {
 	return names, list.Err()
 }
 
+func (q queue) Reads(ctx context.Context, name string) (partitions []int, err error) {
+	info, err := q.info(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	// The server moves a single subject from the one field to the other.
+	for _, filter := range append(info.Config.FilterSubjects, info.Config.FilterSubject) {
+		if n := partitionOf(q.conn.Subjects(), filter); n >= 0 {
+			partitions = append(partitions, n)
+		}
+	}
+	return partitions, nil
+}
+
 func (q queue) Counts(ctx context.Context, name string) (delivered, settled uint64, err error) {
+	info, err := q.info(ctx, name)
+	if err != nil {
+		return 0, 0, err
+	}
+	return info.Delivered.Consumer, info.Delivered.Consumer - uint64(info.NumAckPending), nil
+}
+
+func (q queue) info(ctx context.Context, name string) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	c, err := q.stream.Consumer(ctx, name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return 0, 0, reader.ErrConsumerNotFound
+		return nil, reader.ErrConsumerNotFound
 	}
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
-	info := c.CachedInfo()
-	return info.Delivered.Consumer, info.Delivered.Consumer - uint64(info.NumAckPending), nil
+	return c.CachedInfo(), nil
 }
 
 func (q queue) Ack(settle string) {

@@ -106,6 +106,10 @@ func (in *inbox) Names(ctx context.Context) ([]string, error) {
 	return ask(ctx, in.process, "names", func() ([]string, error) { return in.queue.names(), nil })
 }
 
+func (in *inbox) Reads(ctx context.Context, name string) ([]int, error) {
+	return ask(ctx, in.process, "reads", func() ([]int, error) { return in.queue.reads(name) })
+}
+
 func (in *inbox) Counts(ctx context.Context, name string) (delivered, settled uint64, err error) {
 	i, err := ask(ctx, in.process, "info", func() (info, error) { return in.queue.info(name) })
 	return i.delivered, i.settled, err

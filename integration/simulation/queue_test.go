@@ -177,6 +177,17 @@ func (q *queue) names() (names []string) {
 	return names
 }
 
+// reads returns the partitions of a consumer.
+func (q *queue) reads(name string) ([]int, error) {
+	q.w.mu.Lock()
+	defer q.w.mu.Unlock()
+	c := q.find(name)
+	if c == nil {
+		return nil, reader.ErrConsumerNotFound
+	}
+	return slices.Clone(c.reads), nil
+}
+
 // has reports whether a message is stored.
 func (q *queue) has(seq uint64) bool {
 	q.w.mu.Lock()

@@ -49,6 +49,7 @@ func (q *queue) Consume(c *reader.Consumer) error             { q.created <- c; 
 func (q *queue) Stop()                                        {}
 func (q *queue) Delete(context.Context, string) (bool, error) { return true, nil }
 func (q *queue) Names(context.Context) ([]string, error)      { return nil, nil }
+func (q *queue) Reads(context.Context, string) ([]int, error) { return nil, nil }
 func (q *queue) Counts(context.Context, string) (delivered, settled uint64, err error) {
 	return 1, 0, nil
 }

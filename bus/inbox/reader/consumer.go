@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/loopbus/loopbus/bus/inbox/membership"
@@ -53,6 +52,7 @@ type share struct {
 	shared     bool      // another runner reports that it reads one of the partitions too
 	unverified bool      // another runner may have read the partitions since they were read here
 	retry      time.Duration
+	overlap    bool // the last attempt has failed because another consumer has one of the partitions
 }
 
 // Break has consumer c, or the one in use if c is nil, replaced because of why. It does nothing if c is not in use.
@@ -98,16 +98,16 @@ func (r *Reader) reconcile(ctx context.Context) (again <-chan time.Time) {
 	}
 	if err := r.replace(ctx, view, now, wants); err != nil {
 		s.retry = min(max(2*s.retry, minRetry), maxRetry)
-		s.unverified = true
+		s.unverified, s.overlap = true, errors.Is(err, ErrOverlap)
 		r.o.Members.SetReads(nil)
 		// An overlap is logged only if it lasts: the other runner needs a moment to leave the partition.
-		if ctx.Err() == nil && (!errors.Is(err, ErrOverlap) || s.retry == maxRetry) &&
+		if ctx.Err() == nil && (!s.overlap || s.retry == maxRetry) &&
 			r.failures.allow("", err.Error(), time.Now()) {
 			r.o.Logger.Warn("cannot read the inbox, trying again", "err", err)
 		}
 		return time.After(s.retry)
 	}
-	s.retry = 0
+	s.retry, s.overlap = 0, false
 	r.setReady()
 	return again
 }
@@ -164,7 +164,11 @@ func (r *Reader) replace(ctx context.Context, view membership.View, now *Consume
 	r.releaseOthers(wants)
 	suspect := view.Lost != s.lost
 	if suspect || s.unverified { // also if nothing is wanted: an orphan would keep other runners from the partitions
-		if err := r.deleteOrphans(ctx, view.IDs); err != nil {
+		var overlapping []int
+		if s.overlap && s.retry == maxRetry {
+			overlapping = wants
+		}
+		if err := r.deleteOrphans(ctx, view, overlapping); err != nil {
 			return err
 		}
 	}
@@ -242,23 +246,6 @@ func (r *Reader) deleteConsumer(ctx context.Context) (found bool, err error) {
 	}
 	r.o.Queue.Stop()
 	return r.o.Queue.Delete(ctx, c.Name)
-}
-
-// deleteOrphans deletes the consumers of runners that are not live, and those that this runner has requested and that
-// were created although no answer came.
-func (r *Reader) deleteOrphans(ctx context.Context, live []string) error {
-	names, err := r.o.Queue.Names(ctx)
-	for _, name := range names {
-		id := name[:max(strings.LastIndexByte(name, '_'), 0)]
-		if id != r.o.ID && slices.Contains(live, id) {
-			continue
-		}
-		r.o.Logger.Info("deleting the consumer of a lost runner", "consumer", name)
-		if _, err := r.o.Queue.Delete(ctx, name); err != nil {
-			return fmt.Errorf("inbox: delete consumer %s: %w", name, err)
-		}
-	}
-	return err
 }
 
 // releaseOthers releases the sessions of partitions that are no longer read.

@@ -21,7 +21,7 @@ var (
 	ErrMoved = fmt.Errorf("inbox: another runner reads the partition now: %w", context.Canceled)
 	// ErrOverlap is returned by [Queue.Create] while another runner's consumer has one of the partitions.
 	ErrOverlap = errors.New("inbox: another runner's consumer has one of the partitions")
-	// ErrConsumerNotFound is returned by [Queue.Counts] for a consumer that was deleted.
+	// ErrConsumerNotFound is returned by [Queue.Counts] and [Queue.Reads] for a consumer that was deleted.
 	ErrConsumerNotFound = errors.New("inbox: the consumer was deleted")
 )
 
@@ -45,6 +45,8 @@ type Queue interface {
 	Delete(ctx context.Context, name string) (found bool, err error)
 	// Names returns the names of all consumers.
 	Names(ctx context.Context) ([]string, error)
+	// Reads returns the partitions of a consumer. Its error is [ErrConsumerNotFound] if the consumer was deleted.
+	Reads(ctx context.Context, name string) ([]int, error)
 	// Counts returns how many messages a consumer has delivered, and how many of them were settled. Its error is
 	// [ErrConsumerNotFound] if the consumer was deleted.
 	Counts(ctx context.Context, name string) (delivered, settled uint64, err error)
