@@ -70,7 +70,7 @@ func collectSeldom() {
 // Deadline returns the context of one test. Its timeout is long enough for a busy machine, and ends a test that hangs.
 func Deadline(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }

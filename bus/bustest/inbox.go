@@ -34,7 +34,7 @@ func RunInbox(t testing.TB, c *bus.Conn, o inbox.Options, h inbox.Handler) (in *
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience):
 			return fmt.Errorf("inbox %s did not stop", o.RunnerID)
 		}
 	})
@@ -48,7 +48,7 @@ func RunInbox(t testing.TB, c *bus.Conn, o inbox.Options, h inbox.Handler) (in *
 	case err := <-done:
 		done <- err
 		t.Fatalf("inbox %s did not start: %v", o.RunnerID, err)
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatalf("inbox %s is not ready", o.RunnerID)
 	}
 	return in, stop

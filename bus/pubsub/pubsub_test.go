@@ -94,7 +94,7 @@ func receive(t *testing.T, messages <-chan *message.Message) *message.Message {
 			t.Fatal("the channel was closed")
 		}
 		return m
-	case <-time.After(20 * time.Second):
+	case <-time.After(90 * time.Second):
 		t.Fatal("no message came")
 		return nil
 	}

@@ -42,7 +42,7 @@ func (s *screen) now() (string, <-chan struct{}) {
 // wait returns once the screen shows text.
 func (s *screen) wait(t *testing.T, text string) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(90 * time.Second)
 	for {
 		now, changed := s.now()
 		if strings.Contains(now, text) {

@@ -66,7 +66,7 @@ func (w *world) stop() {
 }
 
 func (w *world) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	w.t.Cleanup(cancel)
 	return ctx
 }
@@ -89,7 +89,7 @@ type result struct {
 
 func invoke(t testing.TB, env map[string]string, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	var stdout, stderr strings.Builder
 	code := run(ctx, args, outside(env, &stdout, &stderr))

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // deadline is for one step of a test on a busy machine.
-const deadline = 20 * time.Second
+const deadline = 60 * time.Second
 
 // shortWait is when a call is given to another worker in tests about just that. A worker has to show heartbeats within
 // it, also on a busy machine.

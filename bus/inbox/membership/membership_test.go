@@ -48,7 +48,7 @@ func joinFor(t *testing.T, c *bus.Conn, id string, log *bustest.Log, deadAfter t
 	t.Cleanup(leave)
 	select {
 	case <-ready:
-	case <-time.After(20 * time.Second):
+	case <-time.After(90 * time.Second):
 		t.Fatalf("runner %s is not ready", id)
 	}
 	return m, leave
