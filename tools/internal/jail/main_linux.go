@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"sync/atomic"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,24 +36,26 @@ const selfPath = "/proc/self/fd/4"
 // ordinary program.
 var ready atomic.Bool
 
-// Main must be called first in main. In a process that was started in one of the roles it does not return.
+// Main must be called first in main. In a process that was started in one of the roles it does not return. It does
+// not use os.Exit, which waits for a second with the race detector: nothing is left to do, and the environment, where
+// GORACE would change that, is the command's.
 func Main() {
 	ready.Store(true)
 	switch os.Args[0] {
 	case setupName:
-		os.Exit(explain(runRole(Spec.setup)))
+		syscall.Exit(explain(runRole(Spec.setup)))
 	case enterName:
-		os.Exit(explain(runRole(Spec.enter)))
+		syscall.Exit(explain(runRole(Spec.enter)))
 	case initName:
-		os.Exit(runInit(os.Args[1:]))
+		syscall.Exit(runInit(os.Args[1:]))
 	case selfPath:
 		if len(os.Args) > 1 && os.Args[1] == initName {
 			_ = unix.Close(selfFD) // it is open: this process was executed from it
-			os.Exit(runInit(os.Args[2:]))
+			syscall.Exit(runInit(os.Args[2:]))
 		}
 	case mapName:
 		_, _ = io.Copy(io.Discard, os.Stdin) // keeps its user namespace alive until the worker has opened it
-		os.Exit(0)
+		syscall.Exit(0)
 	}
 }
 
