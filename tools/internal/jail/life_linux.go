@@ -25,6 +25,6 @@ func endWithWorker() {
 	pipe := os.NewFile(lifeFD, "life")
 	go func() {
 		_, _ = pipe.Read(make([]byte, 1)) // returns at end of file, or if the descriptor is not such a pipe
-		syscall.Exit(failed) // as in Main
+		syscall.Exit(failed)              // as in Main
 	}()
 }
