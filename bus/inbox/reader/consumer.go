@@ -164,11 +164,11 @@ func (r *Reader) replace(ctx context.Context, view membership.View, now *Consume
 	r.releaseOthers(wants)
 	suspect := view.Lost != s.lost
 	if suspect || s.unverified { // also if nothing is wanted: an orphan would keep other runners from the partitions
-		var overlapping []int
+		var refused []int
 		if s.overlap && s.retry == maxRetry {
-			overlapping = wants
+			refused = wants
 		}
-		if err := r.deleteOrphans(ctx, view, overlapping); err != nil {
+		if err := r.deleteOrphans(ctx, view, refused); err != nil {
 			return err
 		}
 	}
