@@ -1,7 +1,11 @@
 package eventstore_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -75,5 +79,29 @@ func TestAnObjectIsReadWithoutAConsumer(t *testing.T) {
 	report, err := s.Verify(t.Context(), "s1", eventstore.VerifyOptions{})
 	if err != nil || !report.OK() || report.Blobs != 1 {
 		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// A payload that cannot be read in time is not damaged.
+func TestASlowObjectIsNoDamage(t *testing.T) {
+	t.Parallel()
+	s, js := newJetStream(t, eventstore.Options{})
+	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
+	ref := fmt.Sprintf("nats://agent_blobs/s1/A/%x", sha256.Sum256(data))
+	if err := s.PutPayload(bustest.Deadline(t), ref, data); err != nil {
+		t.Fatal(err)
+	}
+	late := 0
+	for limit := time.Millisecond; limit < time.Minute && late < 30; limit += limit / 8 {
+		_, err := newStore(t, js, eventstore.Options{AppendTimeout: limit, OutcomeTimeout: limit}).Payload(t.Context(), ref)
+		if err == nil {
+			break
+		}
+		if late++; errors.Is(err, eventstore.ErrDamaged) {
+			t.Fatalf("after %s: %v", limit, err)
+		}
+	}
+	if late == 0 {
+		t.Error("a payload of 16 MiB was read within a millisecond")
 	}
 }

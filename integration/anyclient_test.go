@@ -163,7 +163,7 @@ func (l *liveView) acknowledged(replies ...string) {
 // receives the acknowledgement of the stream for each.
 func TestAnyClient(t *testing.T) {
 	t.Parallel()
-	model, err := scripted.NewScripts(scripted.Options{ChunkSize: 4, ChunkDelay: 20 * time.Millisecond}, scripted.Script{
+	model, err := scripted.NewScripts(scripted.Options{ChunkSize: 4}, scripted.Script{
 		Responses: []scripted.Response{
 			scripted.Calls("I shall look.", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":"a.go"}`)}),
 			scripted.Text("Only a.go."), scripted.Text("That is one."), scripted.Text("never said"),
@@ -173,7 +173,8 @@ func TestAnyClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := gated{model, make(chan struct{})}
-	s := system.StartAlone(t, system.Options{Model: g})
+	streaming := system.NewGated(6, g)
+	s := system.StartAlone(t, system.Options{Model: streaming})
 	l := watchText(t, s, "s1")
 
 	l.pub("agent.cmd.s1.prompt", "_INBOX.me.1", "list the files")
@@ -182,7 +183,10 @@ func TestAnyClient(t *testing.T) {
 	l.event("command_accepted", `"kind":"steer"`)
 	l.pub("agent.cmd.s1.follow_up", "_INBOX.me.3", "and count them")
 	l.event("command_accepted", `"kind":"follow_up"`)
-	for range 3 {
+	g.open(t)
+	l.see(func(f frame) bool { return strings.HasSuffix(f.subject, ".update") })
+	streaming.Release()
+	for range 2 {
 		g.open(t)
 	}
 	l.event("agent_end", `"terminationReason":"no_tool_calls"`)
