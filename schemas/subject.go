@@ -11,6 +11,9 @@ import (
 // DefaultPrefix is the first token of every subject unless a deployment chooses another.
 const DefaultPrefix = "agent"
 
+// MetadataInbox is the member of the metadata of [StreamCommands] with the name that ids of commands begin with.
+const MetadataInbox = "loopbus-inbox"
+
 // Names of the streams and buckets.
 const (
 	StreamCommands = "AGENT_CMD"

@@ -230,11 +230,11 @@ func traceParent(s string) string {
 }
 
 // CommandID returns the id of a rejected message: the id that its sender set in a header, if that one is legal and not
-// reserved, or [StoredID], which is the same at every delivery. A tool_result has StoredID always: a toolworker, which
-// may send results to every session, must not take the id of a client's next prompt.
-func CommandID(kind schemas.CommandKind, header nats.Header, seq uint64) string {
+// reserved, or stored, its [StoredID], which is the same at every delivery. A tool_result has stored always: a
+// toolworker, which may send results to every session, must not take the id of a client's next prompt.
+func CommandID(kind schemas.CommandKind, header nats.Header, stored string) string {
 	if kind == schemas.CommandToolResult {
-		return StoredID(seq)
+		return stored
 	}
 	eventID, err := schemas.DecodeHeaderValue(first(header, schemas.HeaderID))
 	if err != nil {
@@ -245,8 +245,16 @@ func CommandID(kind schemas.CommandKind, header nats.Header, seq uint64) string 
 			return id
 		}
 	}
-	return StoredID(seq)
+	return stored
 }
 
-// StoredID returns the id of a command without an id of its own. It is derived from the stream sequence of the message.
-func StoredID(seq uint64) string { return "cmd-" + strconv.FormatUint(seq, 10) }
+// StoredID returns the id of a command without an id of its own, from the place where it is stored. inbox names the
+// stream AGENT_CMD, because a log may have commands of another one: it was restored elsewhere, or the stream was created
+// again. The inboxes of earlier versions have no name.
+func StoredID(inbox string, seq uint64) string {
+	id := "cmd-" + strconv.FormatUint(seq, 10)
+	if inbox != "" {
+		id = "cmd-" + inbox + "-" + strconv.FormatUint(seq, 10)
+	}
+	return id
+}

@@ -214,7 +214,7 @@ func FuzzDecodeCommand(f *testing.F) {
 func TestIDOfRejectedCommandIsDecoded(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]string{"a%20b%25": "a b%", "plain": "plain", "bad%2": "cmd-7", "bell%07": "cmd-7"} {
-		if got := codec.CommandID(schemas.CommandPrompt, nats.Header{schemas.HeaderID: {sent}}, 7); got != want {
+		if got := codec.CommandID(schemas.CommandPrompt, nats.Header{schemas.HeaderID: {sent}}, "cmd-7"); got != want {
 			t.Errorf("%q is %q, want %q", sent, got, want)
 		}
 	}
@@ -224,7 +224,7 @@ func TestIDOfRejectedCommandIsDecoded(t *testing.T) {
 func TestResultDoesNotTakeAClientsID(t *testing.T) {
 	t.Parallel()
 	header := nats.Header{"Nats-Msg-Id": {"p-18"}}
-	if got := codec.CommandID(schemas.CommandToolResult, header, 7); got != "cmd-7" {
+	if got := codec.CommandID(schemas.CommandToolResult, header, "cmd-7"); got != "cmd-7" {
 		t.Errorf("a rejected result has the id %q", got)
 	}
 	result := `{"call":"c2","toolCallId":"toolu_1","toolName":"bash","result":{"content":[]},"isError":false}`
@@ -279,6 +279,15 @@ func TestMessagesOfASenderHaveNoSignatures(t *testing.T) {
 		data, err := schemas.Marshal(c.Data)
 		if err != nil || strings.Contains(string(data), "forged") || strings.Count(string(data), `:"x"`) != 4 {
 			t.Errorf("%s is %s, %v", kind, data, err)
+		}
+	}
+}
+
+func TestStoredID(t *testing.T) {
+	t.Parallel()
+	for want, got := range map[string]string{"cmd-7": codec.StoredID("", 7), "cmd-w7d2g7cy-7": codec.StoredID("w7d2g7cy", 7)} {
+		if got != want || !schemas.IsReservedCommandID(got) {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }

@@ -100,8 +100,11 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 	if err != nil {
 		return schemas.Command{}, err
 	}
-	return codec.DecodeCommand(session, kind, header, data, codec.StoredID(m.Seq), b.stored)
+	return codec.DecodeCommand(session, kind, header, data, in.storedID(m), b.stored)
 }
+
+// storedID returns the id of a command without an id of its own.
+func (in *Inbox) storedID(m *reader.Message) string { return codec.StoredID(*in.name.Load(), m.Seq) }
 
 // reject records the rejection in the session's log, if the session id is legal, and keeps the message in AGENT_DEAD.
 // id is the command's id, or "" if the message is no command.
@@ -111,7 +114,7 @@ func (in *Inbox) reject(ctx context.Context, m *reader.Message, id string, why *
 	b := m.Body.(*body)
 	session, kind, err := in.conn.Subjects().ParseCommand(b.subject)
 	if err == nil && recorded(kind, why.Code) {
-		id = cmp.Or(id, codec.CommandID(kind, b.header, m.Seq))
+		id = cmp.Or(id, codec.CommandID(kind, b.header, in.storedID(m)))
 		r := schemas.CommandRejected{CommandID: id, Kind: shortKind(kind), Code: why.Code, Reason: why.Reason,
 			StreamSeq: m.Seq}
 		if err := in.handler.Reject(ctx, session, r); err != nil {

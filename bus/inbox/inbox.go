@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -39,6 +40,8 @@ type Inbox struct {
 
 	sweeping sync.Mutex // held by sweepRound
 	swept    uint64     // below this sequence the stream has no message left that no consumer delivers
+
+	name atomic.Pointer[string] // of the stream for ids of commands; set before anything is delivered
 
 	// Set by run, before anything is delivered.
 	stream  jetstream.Stream

@@ -12,6 +12,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus/inbox/reader"
 	"github.com/loopbus/loopbus/bus/natsio"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -36,6 +37,13 @@ type queue struct{ *Inbox }
 func (q queue) Create(ctx context.Context, c *reader.Consumer) (backlog uint64, err error) {
 	if c.Unverified { // a status may have stopped the consumer before
 		q.sweepRound(ctx)
+	}
+	if q.name.Load() == nil || c.Unverified { // the stream may have been created again
+		name, err := streams.InboxName(ctx, q.conn)
+		if err != nil {
+			return 0, err
+		}
+		q.name.Store(&name)
 	}
 	config := jetstream.ConsumerConfig{
 		Durable: c.Name, Description: "a runner's share of the inbox", AckPolicy: jetstream.AckExplicitPolicy,

@@ -159,7 +159,11 @@ func (s spec) createOrUpdate(ctx context.Context, js jetstream.JetStream) error 
 
 func (s spec) createNew(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, error) {
 	if s.create == nil {
-		return js.CreateStream(ctx, s.want)
+		stream, err := js.CreateStream(ctx, s.want)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another process has just created it, with another name
+			return js.Stream(ctx, s.want.Name)
+		}
+		return stream, err
 	}
 	if err := s.create(ctx, js); err != nil {
 		return nil, err
@@ -180,6 +184,9 @@ func (s spec) update(ctx context.Context, js jetstream.JetStream, have jetstream
 		return s.createNew(ctx, js)
 	}
 	next, changed := s.merge(now)
+	if s.want.Metadata != nil && unused(have.CachedInfo()) {
+		changed = nameInbox(&next, have.CachedInfo().Created) || changed
+	}
 	if next.MaxMsgsPerSubject != now.MaxMsgsPerSubject && s.want.Retention == jetstream.WorkQueuePolicy {
 		fits, err := fitsSubjects(ctx, have, next.MaxMsgsPerSubject)
 		if err != nil {

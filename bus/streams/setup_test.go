@@ -38,7 +38,10 @@ func TestSetupChangesNothingTheSecondTime(t *testing.T) {
 	for _, stream := range everyStream { // what an operator may have added
 		cfg := configOf(t, c, stream)
 		cfg.Description = "ours"
-		cfg.Metadata = map[string]string{"team": "blue"}
+		if cfg.Metadata == nil {
+			cfg.Metadata = map[string]string{}
+		}
+		cfg.Metadata["team"] = "blue"
 		if cfg.MaxAge > 0 {
 			cfg.MaxAge += time.Minute
 		}

@@ -87,6 +87,7 @@ func commandSpec(p string, base jetstream.StreamConfig, o Options) spec {
 		SubjectTransforms: []jetstream.SubjectTransformConfig{{Source: p + ".due.*.*",
 			Destination: partition + string(schemas.CommandTimer) + ".{{wildcard(2)}}"}},
 	}}
+	c.Metadata = map[string]string{schemas.MetadataInbox: newInboxName()}
 	return spec{want: c, given: base, anyPartitions: o.Partitions == 0}
 }
 
