@@ -85,9 +85,9 @@ func (in *Inbox) Partitions() []int { return in.reader.Partitions() }
 // Runners returns the sorted ids of the runners that this one considers live, its own included.
 func (in *Inbox) Runners() []string { return in.members.View().IDs }
 
-// Health returns nil while the runner can write to the servers (see [membership.Membership.Health]). It is meaningful
-// only after [Inbox.Ready].
-func (in *Inbox) Health() error { return in.members.Health() }
+// Health returns nil while the runner can write to the servers (see [membership.Membership.Health]) and read its share
+// of the inbox (see [reader.Reader.Health]). It is meaningful only after [Inbox.Ready].
+func (in *Inbox) Health() error { return errors.Join(in.members.Health(), in.reader.Health()) }
 
 // InFlight returns how many messages are received and not settled now.
 func (in *Inbox) InFlight() int {

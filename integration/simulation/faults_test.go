@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"strings"
 	"time"
 )
 
@@ -22,7 +23,7 @@ var faults = []weighted[fault]{{30, crashes}, {35, sleeps}, {15, stops}, {10, bl
 func (w *world) keep(slot int, last chan<- *runner) {
 	time.Sleep(time.Duration(slot) * time.Microsecond) // no two start at the same time
 	n := 0
-	r := w.startRunner(slot, n)
+	r := w.start(slot, n)
 	for {
 		d := w.draw("slot " + string(rune('0'+slot)))
 		time.Sleep(d.about(8 * time.Second))
@@ -59,7 +60,37 @@ func (w *world) keep(slot int, last chan<- *runner) {
 		<-r.done
 		time.Sleep(d.about(3 * time.Second))
 		n++
-		r = w.startRunner(slot, n)
+		r = w.start(slot, n)
+	}
+}
+
+// start starts a runner. The servers sometimes create no consumers for one, never for those of all slots.
+func (w *world) start(slot, n int) *runner {
+	r := w.startRunner(slot, n)
+	if d := w.draw("refuse " + r.name); slot == 0 && d.percent(25) {
+		time.AfterFunc(d.about(8*time.Second), func() { w.refuse(r, d) })
+	}
+	return r
+}
+
+// refuse has the servers create no consumers for a runner, for some time or for as long as it runs, and deletes the one
+// that it has.
+func (w *world) refuse(r *runner, d draw) {
+	if !w.faulty() {
+		return
+	}
+	w.note("%s: is refused", r.name)
+	r.refused.Store(true)
+	for _, name := range w.queue.names() {
+		if strings.HasPrefix(name, r.name+"_") {
+			w.queue.remove(name, 0)
+		}
+	}
+	if d.percent(60) {
+		time.AfterFunc(d.about(15*time.Second), func() {
+			w.note("%s: is not refused any more", r.name)
+			r.refused.Store(false)
+		})
 	}
 }
 

@@ -79,7 +79,12 @@ func (in *inbox) run(stop context.Context) {
 }
 
 func (in *inbox) Create(ctx context.Context, c *reader.Consumer) (backlog uint64, err error) {
-	return ask(ctx, in.process, "create", func() (uint64, error) { return in.queue.create(c.Name, c.Reads) })
+	return ask(ctx, in.process, "create", func() (uint64, error) {
+		if in.refused.Load() {
+			return 0, errRefused
+		}
+		return in.queue.create(c.Name, c.Reads)
+	})
 }
 
 func (in *inbox) Consume(c *reader.Consumer) error {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 var (
 	errDead     = errors.New("the process is dead")
 	errNoAnswer = errors.New("no answer")
+	errRefused  = errors.New("consumer refused")
 )
 
 // requestTimeout is how long a process waits for an answer that was lost.
@@ -22,6 +24,8 @@ type process struct {
 	name string
 	ctx  context.Context // ends when it dies
 	kill context.CancelCauseFunc
+
+	refused atomic.Bool // the servers create no consumers for it
 
 	mu   sync.Mutex
 	dead bool

@@ -40,9 +40,11 @@ type Options struct {
 
 // View is what a runner knows of the live runners at one moment.
 type View struct {
-	IDs   []string       // of the live runners, this one included, sorted and distinct
-	Reads map[int]string // which other live runner reads a partition, by partition
-	Lost  int            // how many runners were dropped that had not left
+	IDs []string // of the live runners, this one included, sorted and distinct
+	// Readers are those of IDs that can read the inbox as far as they know; all of them if none can.
+	Readers []string
+	Reads   map[int]string // which other live runner reads a partition, by partition
+	Lost    int            // how many runners were dropped that had not left
 }
 
 // Membership keeps one runner live and tracks the others. Its methods may be called concurrently.
@@ -55,16 +57,18 @@ type Membership struct {
 	duplicate sync.Once     // logs that another process has the same id
 	renewed   atomic.Int64  // when the entry was renewed, in nanoseconds since the epoch
 
-	mu    sync.Mutex
-	reads []int
-	peers map[string]*peer // the other live runners, by id
-	lost  int
+	mu     sync.Mutex
+	reads  []int
+	unable bool
+	peers  map[string]*peer // the other live runners, by id
+	lost   int
 }
 
 // peer is another live runner.
 type peer struct {
 	lastSeen time.Time
 	reads    []int
+	unable   bool
 }
 
 // New returns a membership that does nothing before [Membership.Run].
@@ -88,6 +92,14 @@ func (m *Membership) View() View {
 			v.Reads[n] = id
 		}
 	}
+	for _, id := range v.IDs {
+		if p := m.peers[id]; p != nil && !p.unable || p == nil && !m.unable {
+			v.Readers = append(v.Readers, id)
+		}
+	}
+	if v.Readers == nil {
+		v.Readers = slices.Clone(v.IDs)
+	}
 	return v
 }
 
@@ -102,13 +114,26 @@ func (m *Membership) SetReads(partitions []int) {
 	}
 }
 
+// SetUnable announces to the other runners whether this runner, which is live, cannot read the inbox. They read its
+// share then.
+func (m *Membership) SetUnable(unable bool) {
+	m.mu.Lock()
+	same := m.unable == unable
+	m.unable = unable
+	m.mu.Unlock()
+	if !same {
+		signal(m.beat)
+	}
+}
+
 // heartbeat is what a runner publishes: that it is live and what it reads, that it leaves, or that another one is lost.
 type heartbeat struct {
 	ID      string    `json:"id"`
 	Started time.Time `json:"started,omitzero"`
 	Reads   []int     `json:"reads,omitempty"`
-	Left    bool      `json:"left,omitempty"` // ID shuts down
-	Gone    bool      `json:"gone,omitempty"` // By has found that ID has no connection
+	Unable  bool      `json:"unable,omitempty"` // ID cannot read
+	Left    bool      `json:"left,omitempty"`   // ID shuts down
+	Gone    bool      `json:"gone,omitempty"`   // By has found that ID has no connection
 	By      string    `json:"by,omitempty"`
 	Join    bool      `json:"join,omitempty"` // ID has just started: every runner answers with a heartbeat at once
 }
@@ -152,13 +177,13 @@ func (m *Membership) receive(data []byte) {
 func (m *Membership) add(h heartbeat) {
 	m.mu.Lock()
 	p := m.peers[h.ID]
-	m.peers[h.ID] = &peer{time.Now(), h.Reads}
+	m.peers[h.ID] = &peer{time.Now(), h.Reads, h.Unable}
 	m.mu.Unlock()
 	if p == nil {
 		m.o.Logger.Info("runner is live", "peer", h.ID)
 		signal(m.joined)
 	}
-	if p == nil || !slices.Equal(p.reads, h.Reads) {
+	if p == nil || !slices.Equal(p.reads, h.Reads) || p.unable != h.Unable {
 		signal(m.changed)
 	}
 	if h.Join {

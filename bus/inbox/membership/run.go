@@ -33,7 +33,7 @@ func (m *Membership) Run(ctx context.Context, ready func()) error {
 		return fmt.Errorf("membership: runner %s: %w", m.o.ID, err)
 	}
 	defer stop()
-	m.publish(heartbeat{ID: m.o.ID, Started: m.started, Join: true})
+	m.heartbeat(true)
 	listed, err := m.o.Network.Listed(ctx)
 	if err == nil {
 		err = m.renew(ctx, entryTimeout)
@@ -70,9 +70,9 @@ func (m *Membership) keepAlive(ctx context.Context, listed []string, ready func(
 		case <-late:
 			listed = nil
 		case <-m.beat:
-			m.heartbeat()
+			m.heartbeat(false)
 		case now := <-tick.C:
-			m.heartbeat()
+			m.heartbeat(false)
 			// A process that was suspended has received no heartbeats, and must not consider the others dead.
 			m.dropSilent(now, max(now.Sub(checked), now.Round(0).Sub(checked.Round(0))) > 2*interval)
 			checked = now
@@ -80,9 +80,9 @@ func (m *Membership) keepAlive(ctx context.Context, listed []string, ready func(
 	}
 }
 
-func (m *Membership) heartbeat() {
+func (m *Membership) heartbeat(join bool) {
 	m.mu.Lock()
-	h := heartbeat{ID: m.o.ID, Started: m.started, Reads: m.reads}
+	h := heartbeat{ID: m.o.ID, Started: m.started, Reads: m.reads, Unable: m.unable, Join: join}
 	m.mu.Unlock()
 	m.publish(h)
 }

@@ -53,6 +53,7 @@ type share struct {
 	unverified bool      // another runner may have read the partitions since they were read here
 	retry      time.Duration
 	overlap    bool // the last attempt has failed because another consumer has one of the partitions
+	ability    ability
 }
 
 // Break has consumer c, or the one in use if c is nil, replaced because of why. It does nothing if c is not in use.
@@ -89,6 +90,9 @@ func (r *Reader) reconcile(ctx context.Context) (again <-chan time.Time) {
 	if leaving {
 		again = time.After(gatherTime)
 	}
+	if s.ability.unable && now == nil && len(wants) == 0 {
+		return r.tryCreate(ctx)
+	}
 	if !broken && slices.Equal(wants, now.Reads) {
 		return again
 	}
@@ -108,6 +112,10 @@ func (r *Reader) reconcile(ctx context.Context) (again <-chan time.Time) {
 		return time.After(s.retry)
 	}
 	s.retry, s.overlap = 0, false
+	if len(wants) > 0 {
+		r.able()
+		s.ability.pause = 0
+	}
 	r.setReady()
 	return again
 }
@@ -138,7 +146,7 @@ func (r *Reader) wants(view membership.View, now *Consumer) (wants []int, leavin
 	if r.share.leaveBy.IsZero() {
 		r.share.leaveBy = time.Now().Add(r.o.HandoverWait)
 	}
-	for n, owner := range assign(r.partitions, view.IDs) {
+	for n, owner := range assign(r.partitions, view.Readers) {
 		read := slices.Contains(reads, n)
 		switch {
 		case owner == r.o.ID && (read || view.Reads[n] == ""):
@@ -197,6 +205,7 @@ func (r *Reader) consume(ctx context.Context, c *Consumer) (err error) {
 	r.share.made++
 	c.Name = fmt.Sprintf("%s_%s%d", r.o.ID, r.o.Nonce, r.share.made)
 	if c.backlog, err = r.o.Queue.Create(ctx, c); err != nil {
+		r.refused(err)
 		return err
 	}
 	r.mu.Lock()

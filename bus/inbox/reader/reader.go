@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/loopbus/loopbus/bus/inbox/admission"
@@ -124,8 +125,9 @@ type Reader struct {
 	poke     chan struct{}   // has a token when the consumer has to be reconciled
 	draining context.Context // ended by drain, with mu held; nothing starts afterwards
 	drain    context.CancelFunc
-	running  sync.WaitGroup // deliveries and verifications
-	share    share          // used by the goroutine of Run alone
+	running  sync.WaitGroup        // deliveries and verifications
+	share    share                 // used by the goroutine of Run alone
+	sick     atomic.Pointer[error] // why the servers refuse consumers; nil if they do not
 
 	// Set by Run.
 	partitions int               // of the queue
@@ -182,6 +184,7 @@ func (r *Reader) Run(ctx context.Context, partitions int) error {
 	member, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 	joined, left := make(chan struct{}), make(chan error, 1)
+	r.setUnable()
 	go func() { left <- r.o.Members.Run(member, func() { close(joined) }) }()
 	select {
 	case <-joined:
