@@ -16,7 +16,7 @@ import (
 
 // A fence is a message on a log's subject with which a deletion closes the log. It is stored only if the deleter knows
 // where the log ends. A writer that finds a fence has lost the session. A fence is foreign: it does not belong to the
-// log. Any client that can have a message stored there could forge one, so a fence counts only if [Options.Deleting]
+// log. Any client that can have a message stored there could forge one, so a fence counts only if [Options.InProgress]
 // knows its deletion.
 
 // ErrDeleting is wrapped by the error of opening a log whose session is being deleted. After the deletion the log opens
@@ -25,11 +25,11 @@ var ErrDeleting = errors.New("session is being deleted")
 
 // checkFences returns an error if one of the fences behind the log is that of a deletion. It checks the newest first.
 func (l *Log) checkFences(ctx context.Context, fences []record) error {
-	if l.o.Deleting == nil {
+	if l.o.InProgress == nil {
 		return nil
 	}
 	for _, rec := range slices.Backward(fences) {
-		deleting, err := l.o.Deleting(ctx, l.session, rec.fence())
+		deleting, err := l.o.InProgress(ctx, l.session, rec.fence())
 		if err == nil && deleting {
 			err = ErrDeleting
 		}
@@ -38,6 +38,23 @@ func (l *Log) checkFences(ctx context.Context, fences []record) error {
 		}
 	}
 	return nil
+}
+
+// ErrRestoring is wrapped by the error of opening a log that is being restored, or whose restore was interrupted. What
+// is stored of it is not how the session ended: whoever went on from there would repeat what the rest of the log says.
+var ErrRestoring = errors.New("session is being restored")
+
+// checkRestored returns an error if the end of the log was stored by a restore that is in progress.
+func (l *Log) checkRestored(ctx context.Context, last record) error {
+	id := first(last.header, schemas.HeaderRestore)
+	if id == "" || l.o.InProgress == nil {
+		return nil
+	}
+	restoring, err := l.o.InProgress(ctx, l.session, id)
+	if err == nil && restoring {
+		err = ErrRestoring
+	}
+	return err
 }
 
 // Wherever is the tail of a [Store.Fence] that is stored wherever the log ends.

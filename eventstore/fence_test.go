@@ -75,7 +75,7 @@ func TestAWriterLosesADeletedSession(t *testing.T) {
 func TestAFenceCountsOnlyWithItsDeletion(t *testing.T) {
 	t.Parallel()
 	known := func(_ context.Context, session, id string) (bool, error) { return session == "s1" && id == "d1", nil }
-	s, _ := newJetStream(t, eventstore.Options{Deleting: known})
+	s, _ := newJetStream(t, eventstore.Options{InProgress: known})
 	for session, id := range map[string]string{"s1": "d1", "s2": "d1", "s3": "d2"} {
 		mustAppend(t, open(t, s, session), event(session, 1, "a"))
 		if found, err := s.Fenced(t.Context(), session, ""); err != nil || found != 0 {

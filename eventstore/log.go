@@ -72,6 +72,9 @@ func openLog(ctx context.Context, b backend, s *Store, o *Options, session strin
 		err = l.checkFences(ctx, end.fences)
 	}
 	if err == nil && end.found {
+		err = l.checkRestored(ctx, end.last)
+	}
+	if err == nil && end.found {
 		l.head, err = end.last.end(session)
 		l.hash = end.last.hash()
 	}

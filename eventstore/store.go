@@ -32,9 +32,10 @@ type Options struct {
 	// OutcomeTimeout is how long a log tries to find out the outcome of an append, and how long a read is retried while
 	// the server cannot be reached; 0 means 30 s.
 	OutcomeTimeout time.Duration
-	// Deleting reports whether the session is being deleted by the deletion with this id. [Store.Open] calls it for each
-	// fence behind a log; nil ignores fences.
-	Deleting func(ctx context.Context, session, id string) (bool, error)
+	// InProgress reports whether the deletion or the restore of the session with this id is in progress. [Store.Open]
+	// calls it for each fence behind the log, and for a log whose newest message was restored. Without it no session is
+	// being deleted or restored.
+	InProgress func(ctx context.Context, session, id string) (bool, error)
 	// Heal permits reading an object to delete messages that no client put into the object store: answers of a NATS
 	// server that somebody directed there. It needs the permission to delete messages of that stream. Without Heal such
 	// an object is damaged.

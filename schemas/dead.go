@@ -17,5 +17,9 @@ const (
 // writer has lost the session.
 const HeaderDeletion = "Loopbus-Deletion"
 
+// HeaderRestore is in the messages of a log that a restore has stored; its value is the id of the restore. The session
+// does not open before the restore is complete. The hash of a message does not cover the header.
+const HeaderRestore = "Restored-By"
+
 // NoSession is the session token in a dead letter's subject if there is no legal session id.
 const NoSession = "_"

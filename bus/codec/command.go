@@ -249,8 +249,8 @@ func CommandID(kind schemas.CommandKind, header nats.Header, stored string) stri
 }
 
 // StoredID returns the id of a command without an id of its own, from the place where it is stored. inbox names the
-// stream AGENT_CMD, because a log may have commands of another one: it was restored elsewhere, or the stream was created
-// again. The inboxes of earlier versions have no name.
+// stream AGENT_CMD, because a log may have commands of another one: it was restored elsewhere, or the stream was
+// created again. The inboxes of earlier versions have no name.
 func StoredID(inbox string, seq uint64) string {
 	id := "cmd-" + strconv.FormatUint(seq, 10)
 	if inbox != "" {

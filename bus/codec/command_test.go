@@ -285,8 +285,8 @@ func TestMessagesOfASenderHaveNoSignatures(t *testing.T) {
 
 func TestStoredID(t *testing.T) {
 	t.Parallel()
-	for want, got := range map[string]string{"cmd-7": codec.StoredID("", 7), "cmd-w7d2g7cy-7": codec.StoredID("w7d2g7cy", 7)} {
-		if got != want || !schemas.IsReservedCommandID(got) {
+	for want, inbox := range map[string]string{"cmd-7": "", "cmd-w7d2g7cy-7": "w7d2g7cy"} {
+		if got := codec.StoredID(inbox, 7); got != want || !schemas.IsReservedCommandID(got) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

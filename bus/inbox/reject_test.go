@@ -64,7 +64,8 @@ func TestInboxRejectsWhatIsNoCommand(t *testing.T) {
 			}
 			bustest.Eventually(t, "it is acknowledged", func() bool { return bustest.Queued(t, c) == 0 })
 			r := h.rejections()
-			if len(r) != 1 || r[0].Code != tc.code || r[0].CommandID != cmp.Or(tc.id, storedID(t, c, 1)) || string(r[0].Kind) != tc.kind ||
+			id := cmp.Or(tc.id, storedID(t, c, 1))
+			if len(r) != 1 || r[0].Code != tc.code || r[0].CommandID != id || string(r[0].Kind) != tc.kind ||
 				r[0].StreamSeq != 1 || r[0].Reason == "" {
 				t.Errorf("rejections: %+v", r)
 			}

@@ -85,7 +85,7 @@ func scanSome(ctx context.Context, js jetstream.JetStream, stream, subject strin
 			return from, more, nil // the end of the answer
 		}
 		s.Time, _ = time.Parse(time.RFC3339Nano, Added(m.Header, jetstream.TimeStampHeaer))
-		stripAdded(m.Header)
+		StripAdded(m.Header)
 		if err := take(s); err != nil {
 			return from, more, err
 		}
@@ -99,8 +99,9 @@ func quoted(subject string) []byte {
 	return text
 }
 
-// stripAdded removes from a header what the server has added to the stored one: the last value of each.
-func stripAdded(header nats.Header) {
+// StripAdded removes from the header of a direct get's answer what the server has added to the stored one: the last
+// value of each.
+func StripAdded(header nats.Header) {
 	for _, name := range []string{jetstream.StreamHeader, jetstream.SubjectHeader, jetstream.SequenceHeader,
 		jetstream.TimeStampHeaer, jetstream.LastSequenceHeader, "Nats-Num-Pending"} {
 		if v := header[name]; len(v) > 1 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -88,7 +89,11 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 	if err != nil {
 		return done, err
 	}
-	if rec.ID != "" {
+	if rec.restores() && !r.Force {
+		return done, fmt.Errorf("%w: session %s is being restored since %s: restore the archive again to complete it, or "+
+			"force the deletion", ErrBusy, r.Session, rec.Begun.Format(time.RFC3339))
+	}
+	if rec.deletes() {
 		if done, err = d.complete(ctx, rec); err != nil || done.Events > 0 {
 			return done, err
 		}
@@ -100,8 +105,11 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 	switch {
 	case err != nil:
 		return done, err
+	case c.events == 0 && rec.restores():
+		return done, errors.Join(ErrNoSession, d.remove(ctx, rec))
 	case c.events == 0:
 		return done, ErrNoSession
+	case rec.restores(): // no runner drives it, so nobody would abort a run
 	case len(c.busy) > 0 && !r.Force:
 		return done, fmt.Errorf("%w: session %s: %s", ErrBusy, r.Session, strings.Join(c.busy, ", "))
 	case len(c.busy) > 0:
@@ -135,18 +143,31 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 	return d.complete(ctx, rec)
 }
 
-// Deleting reports whether a session is being deleted by the deletion with this id. It is
-// [eventstore.Options.Deleting].
-func (d *Deleter) Deleting(ctx context.Context, session, id string) (bool, error) {
-	rec, err := d.load(ctx, session)
-	return err == nil && id != "" && rec.ID == id, err
+// InProgress reports whether the deletion or the restore of a session with this id is in progress. It is
+// [eventstore.Options.InProgress].
+func (d *Deleter) InProgress(ctx context.Context, session, id string) (bool, error) {
+	rec := &record{session: session}
+	// The leader knows of a restore before its first message is stored, another replica may not.
+	var newest natsio.Stored
+	var found bool
+	err := persist(ctx, func() (err error) {
+		newest, found, err = natsio.Last(ctx, d.conn.JetStream(), recordStream, recordSubject(session))
+		return err
+	})
+	if err == nil && found && !rec.take(newest) {
+		rec, err = d.load(ctx, session)
+	}
+	if err != nil {
+		return false, fmt.Errorf("retention: what is in progress for session %s: %w", session, err)
+	}
+	return id != "" && rec.ID == id, nil
 }
 
 // Resume completes a deletion of the session that was interrupted, or that another process is carrying out. Without one
 // it does nothing.
 func (d *Deleter) Resume(ctx context.Context, session string) error {
 	rec, err := d.load(ctx, session)
-	if err == nil && rec.ID != "" {
+	if err == nil && rec.deletes() {
 		_, err = d.complete(ctx, rec)
 	}
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 // Rule limits how long sessions are kept. Zero members are no limit.
 type Rule struct {
-	// MaxAge is how long a session is kept after its last activity.
+	// MaxAge is how long a session is kept after its last activity, or after it was restored.
 	MaxAge time.Duration
 	// MaxBytes is the size of the logs of all sessions of the profile together, with the payloads in the object store. The
 	// sessions with the oldest activity are deleted first.
@@ -159,6 +159,13 @@ func (k *Keeper) Round(ctx context.Context) (deleted int, err error) {
 			break
 		}
 		e := v.entry
+		if v.why == ReasonAge {
+			young, failed := k.restored(ctx, e.Stream, now.Add(-k.o.Rules[k.profile(e)].MaxAge))
+			if failed != nil || young {
+				err = errors.Join(err, failed)
+				continue
+			}
+		}
 		_, failed := k.o.Deleter.Delete(ctx, Request{Session: e.Summary.Session, At: e.Stream, Reason: "retention: " + v.why})
 		switch {
 		case errors.Is(failed, ErrBusy), errors.Is(failed, ErrNoSession):
@@ -176,6 +183,24 @@ func (k *Keeper) Round(ctx context.Context) (deleted int, err error) {
 	return deleted, err
 }
 
+// profile returns the name under which the rule of a session is.
+func (k *Keeper) profile(e *index.Entry) string {
+	if _, ok := k.o.Rules[e.Summary.Profile]; ok {
+		return e.Summary.Profile
+	}
+	return ""
+}
+
+// restored reports whether a message of a log was stored by a restore after a time. The events of such a log are as old
+// as they were.
+func (k *Keeper) restored(ctx context.Context, stream uint64, after time.Time) (bool, error) {
+	m, found, err := natsio.At(ctx, k.o.Deleter.conn.JetStream(), schemas.StreamEvents, stream)
+	if err != nil {
+		return false, fmt.Errorf("message %d of %s: %w", stream, schemas.StreamEvents, err)
+	}
+	return found && m.Header.Get(schemas.HeaderRestore) != "" && m.Time.After(after), nil
+}
+
 type victim struct {
 	entry *index.Entry
 	why   string
@@ -187,10 +212,7 @@ func (k *Keeper) victims(ctx context.Context, entries []*index.Entry, now time.T
 	err error) {
 	total, unknown, budget := map[string]int64{}, map[string]bool{}, k.o.PerRound
 	for _, e := range entries {
-		profile := e.Summary.Profile
-		if _, ok := k.o.Rules[profile]; !ok {
-			profile = ""
-		}
+		profile := k.profile(e)
 		rule := k.o.Rules[profile]
 		if rule.MaxBytes > 0 {
 			bytes, known, measureErr := k.size(ctx, e, &budget)

@@ -16,19 +16,25 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// record is the entry of a deletion in the bucket. A record without an ID means that there is no deletion.
+// record is the entry of a deletion or a restore in the bucket. A record without an ID means that there is none.
 type record struct {
 	ID     string    `json:"id"`
 	Begun  time.Time `json:"begun"`
 	Reason string    `json:"reason,omitempty"`
 	Events uint64    `json:"events"` // number of events of the log
-	Fence  uint64    `json:"fence,omitempty"`
+	// Restore is the hash at the end of the archive if this is a restore, which has no fence and no bounds.
+	Restore string `json:"restore,omitempty"`
+	Fence   uint64 `json:"fence,omitempty"`
 	// Bounds are the sequences, by stream, up to which messages belong to the deleted session; nil until they are known.
 	Bounds map[string]uint64 `json:"bounds,omitempty"`
 
 	session string
 	place   place
 }
+
+func (r *record) deletes() bool { return r.ID != "" && r.Restore == "" }
+
+func (r *record) restores() bool { return r.ID != "" && r.Restore != "" }
 
 // place is the state of a key of the bucket, by sequences of its stream; 0 if there is no message.
 type place struct {
@@ -93,8 +99,8 @@ func (d *Deleter) read(ctx context.Context, session string) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := natsio.Stored{Sequence: newest.Sequence, Header: newest.Header, Data: newest.Data}
-	if r.take(m) {
+	natsio.StripAdded(newest.Header)
+	if r.take(natsio.Stored{Sequence: newest.Sequence, Header: newest.Header, Data: newest.Data}) {
 		return r, nil
 	}
 	_, err = natsio.ScanSubject(ctx, js, recordStream, subject, 1, newest.Sequence, func(m natsio.Stored) error {
@@ -145,12 +151,15 @@ func (d *Deleter) store(ctx context.Context, r *record) error {
 
 // remove removes a record, unless another deleter has changed it.
 func (d *Deleter) remove(ctx context.Context, r *record) error {
-	mark := nats.Header{headerOperation: {"PURGE"}, jetstream.MsgTTLHeader: {markTTL.String()}}
-	err := persist(ctx, func() error { return d.put(ctx, r, mark, nil) })
+	err := persist(ctx, func() error { return d.put(ctx, r, removal(), nil) })
 	if natsio.Outdated(err) {
 		return nil
 	}
 	return err
+}
+
+func removal() nats.Header {
+	return nats.Header{headerOperation: {"PURGE"}, jetstream.MsgTTLHeader: {markTTL.String()}}
 }
 
 // markTTL is how long the marker of a removed key is kept, so that watchers of the bucket receive it.

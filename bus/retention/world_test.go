@@ -54,7 +54,7 @@ func (w *world) index() *index.Index {
 
 // open opens a log as a runner does that knows of deletions.
 func (w *world) open(session string) (*eventstore.Log, error) {
-	o := eventstore.Options{BlobThreshold: 4 << 10, Deleting: w.deleter(retention.Options{}).Deleting}
+	o := eventstore.Options{BlobThreshold: 4 << 10, InProgress: w.deleter(retention.Options{}).InProgress}
 	store, err := eventstore.New(w.conn.Events(), o)
 	if err != nil {
 		w.t.Fatal(err)

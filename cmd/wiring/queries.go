@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/queries"
@@ -35,6 +36,10 @@ type tracked struct {
 // open opens the log of a session that this runner is about to drive.
 func (r *Runner) open(ctx context.Context, session string) (host.SessionLog, error) {
 	log, err := r.Store.Open(ctx, session)
+	if errors.Is(err, eventstore.ErrRestoring) {
+		r.warnRestoring(session)
+		err = fmt.Errorf("%w: %w", err, schemas.ErrConflict) // its commands wait
+	}
 	if errors.Is(err, eventstore.ErrDeleting) {
 		// The deleter may have died: complete the deletion. That also deletes the session's commands in the inbox, perhaps
 		// including the one being delivered. On a conflict the inbox checks whether it still exists before it redelivers it.
@@ -47,6 +52,15 @@ func (r *Runner) open(ctx context.Context, session string) (host.SessionLog, err
 	}
 	seq, _ := log.Stored()
 	return &tracked{log, r.Index.Track(session, seq, log.Stored)}, nil
+}
+
+// warnRestoring logs that commands of a session wait for its restore, at most once a minute for all sessions.
+func (r *Runner) warnRestoring(session string) {
+	now, last := time.Now().Unix(), r.waited.Load()
+	if now-last >= 60 && r.waited.CompareAndSwap(last, now) {
+		r.o.Logger.Warn("commands wait for a session that is being restored: if its restore was interrupted, restore the "+
+			"archive again, or delete the session with --force", "session", session)
+	}
 }
 
 func (l *tracked) Append(ctx context.Context, e schemas.Event) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -85,6 +86,7 @@ type Runner struct {
 	metrics *metrics       // nil without Registerer
 	models  *models.Server // nil without Serve
 	ready   chan struct{}
+	waited  atomic.Int64 // when [Runner.warnRestoring] has logged, in seconds since the epoch
 }
 
 // New creates or upgrades the streams and wires a runner, which does nothing until [Runner.Run]. The caller keeps
@@ -110,8 +112,8 @@ func New(ctx context.Context, conn *bus.Conn, o Options) (*Runner, error) {
 		o.Store.OnForeign = func(string) { r.metrics.foreign.Inc() }
 	}
 	var err error
-	o.Store.Deleting = func(ctx context.Context, session, id string) (bool, error) {
-		return r.Deleter.Deleting(ctx, session, id)
+	o.Store.InProgress = func(ctx context.Context, session, id string) (bool, error) {
+		return r.Deleter.InProgress(ctx, session, id)
 	}
 	o.Store.Heal = true
 	if r.Store, err = eventstore.New(conn.Events(), o.Store); err != nil {

@@ -118,7 +118,9 @@ func Write(ctx context.Context, store *eventstore.Store, session string, to io.W
 
 func messageOf(m eventstore.Message) *message {
 	header := maps.Clone(m.Header)
-	maps.DeleteFunc(header, func(key string, _ []string) bool { return strings.HasPrefix(key, "Nats-") })
+	maps.DeleteFunc(header, func(key string, _ []string) bool {
+		return strings.HasPrefix(key, "Nats-") || key == schemas.HeaderRestore
+	})
 	var compact bytes.Buffer
 	if json.Compact(&compact, m.Payload) == nil && bytes.Equal(compact.Bytes(), m.Payload) {
 		return &message{Header: header, Batch: m.Payload}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // maxHeader is the size of the largest header that a server stores.
@@ -58,8 +60,10 @@ func storedAsItIs(value string) bool {
 	return !strings.ContainsAny(value, "\r\n") && value == textproto.TrimString(value) && utf8.ValidString(value)
 }
 
-// headerSize returns the bytes of a header as it is sent, with the expectation that is added to it.
+// headerSize returns the bytes of a header as it is sent, with the expectation and the id of the restore that are added
+// to it.
 func headerSize(header map[string][]string) int {
 	const expectation = len(jetstream.ExpectedLastSubjSeqHeader) + len(": 18446744073709551615\r\n")
-	return (&nats.Msg{Header: header}).Size() + expectation
+	const restore = len(schemas.HeaderRestore) + len(": 12345678901234567890123456\r\n") // [rand.Text]
+	return (&nats.Msg{Header: header}).Size() + expectation + restore
 }

@@ -22,8 +22,8 @@ var ErrExists = errors.New("session exists")
 
 // Restore brings back the session of an archive, under its id. The whole archive is checked before anything is changed.
 // One that was restored in part, by a process that died, is continued. An interrupted deletion of the session is
-// completed first. An error about a message that is larger than the server takes wraps [nats.ErrMaxPayload]. A runner
-// takes the session for one at rest.
+// completed first. No runner opens the session before all of it is restored: commands wait until then. An error about a
+// message that is larger than the server takes wraps [nats.ErrMaxPayload]. A runner takes the session for one at rest.
 func Restore(ctx context.Context, c *bus.Conn, store *eventstore.Store, from io.ReadSeeker) (Summary, error) {
 	s, err := read(from, fitting(c.NATS().MaxPayload()), nil)
 	if err == nil {
@@ -32,14 +32,26 @@ func Restore(ctx context.Context, c *bus.Conn, store *eventstore.Store, from io.
 	if err != nil {
 		return s, fmt.Errorf("restore: %w", err)
 	}
-	// A deletion that was interrupted would delete what is restored.
-	if err := retention.NewDeleter(c, retention.Options{Store: store}).Resume(ctx, s.Session); err != nil {
+	// It completes a deletion that was interrupted, which would delete what is restored.
+	begun, err := retention.NewDeleter(c, retention.Options{Store: store}).BeginRestore(ctx, s.Session, s.Hash)
+	if err == nil {
+		err = publish(ctx, c, store, from, s, begun.ID)
+	}
+	if begun != nil && (err == nil || errors.Is(err, ErrExists)) {
+		err = errors.Join(err, begun.End(ctx))
+	}
+	if err != nil {
 		return s, fmt.Errorf("restore session %s: %w", s.Session, err)
 	}
-	r := &restoring{conn: c, subject: c.Subjects().Event(s.Session)}
+	return s, nil
+}
+
+// publish stores what the log does not have yet of an archive.
+func publish(ctx context.Context, c *bus.Conn, store *eventstore.Store, from io.Reader, s Summary, id string) error {
+	r := &restoring{conn: c, subject: c.Subjects().Event(s.Session), id: id}
 	for m, err := range store.Messages(ctx, s.Session) {
 		if err != nil {
-			return s, fmt.Errorf("restore session %s: %w", s.Session, err)
+			return err
 		}
 		if !m.Foreign {
 			r.have = append(r.have, schemas.Hash(m.Header, m.Payload))
@@ -47,15 +59,11 @@ func Restore(ctx context.Context, c *bus.Conn, store *eventstore.Store, from io.
 		r.tail = m.Stream
 	}
 	if len(r.have) > s.Messages {
-		return s, fmt.Errorf("restore session %s: %w", s.Session, ErrExists)
+		return ErrExists
 	}
 	next := func(header map[string][]string, body []byte) error { return r.message(ctx, header, body) }
-	if _, err := read(from, next, func(ref string, data []byte) error {
-		return store.PutPayload(ctx, ref, data)
-	}); err != nil {
-		return s, fmt.Errorf("restore session %s: %w", s.Session, err)
-	}
-	return s, nil
+	_, err := read(from, next, func(ref string, data []byte) error { return store.PutPayload(ctx, ref, data) })
+	return err
 }
 
 // fitting returns a function for [read] that refuses messages which are larger than a server takes.
@@ -73,6 +81,7 @@ func fitting(most int64) func(header map[string][]string, body []byte) error {
 type restoring struct {
 	conn    *bus.Conn
 	subject string
+	id      string   // of the restore
 	have    []string // hashes of the messages that are there and have not been met
 	tail    uint64   // place of the newest message
 }
@@ -85,8 +94,10 @@ func (r *restoring) message(ctx context.Context, header map[string][]string, bod
 		r.have = r.have[1:]
 		return nil
 	}
-	ack, err := r.conn.Events().PublishMsg(ctx, &nats.Msg{Subject: r.subject, Header: nats.Header(maps.Clone(header)),
-		Data: body}, jetstream.WithExpectLastSequencePerSubject(r.tail), natsio.UntilLeader())
+	m := &nats.Msg{Subject: r.subject, Header: nats.Header(maps.Clone(header)), Data: body}
+	m.Header.Set(schemas.HeaderRestore, r.id)
+	ack, err := r.conn.Events().PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(r.tail),
+		natsio.UntilLeader())
 	if err != nil {
 		return fmt.Errorf("store a message behind %d of the stream, call again to go on: %w", r.tail, err)
 	}
