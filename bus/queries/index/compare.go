@@ -57,12 +57,14 @@ func (ix *Index) replaced(ctx context.Context, created time.Time) bool {
 // compare repairs every entry that lacks messages stored since the checkpoint, and advances the checkpoint.
 func (ix *Index) compare(ctx context.Context) error {
 	ix.uncover(ctx)
+	ahead := ix.newest() // before the stream is asked, which may grow
 	stream, err := ix.js.Stream(ctx, schemas.StreamEvents)
 	if err != nil {
 		return fmt.Errorf("index: stream %s: %w", schemas.StreamEvents, err)
 	}
 	from, head := ix.checkpointNow(), stream.CachedInfo().State.LastSeq
-	if from > head { // the stream was lost or replaced
+	replaced := from > head || ahead > head // the stream was lost, or restored from an older backup
+	if replaced {
 		from = 0
 	}
 	if from == head {
@@ -73,12 +75,15 @@ func (ix *Index) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if behind := ix.behind(heads); len(behind) > 0 && from > 0 {
+	if replaced {
+		ix.addLost(heads)
+	}
+	if len(ix.behind(heads, replaced)) > 0 && from > 0 {
 		if !natsio.Wait(ctx, ix.o.Grace) { // the runner that drives the session may be about to write it
 			return context.Cause(ctx)
 		}
 	}
-	if err := ix.repairAll(ctx, heads); err != nil {
+	if err := ix.repairAll(ctx, heads, replaced); err != nil {
 		return err
 	}
 	if ix.checkpointNow() < head || from == 0 {
@@ -130,13 +135,35 @@ func (ix *Index) heads(ctx context.Context, stream jetstream.Stream, from, upTo 
 	}
 }
 
-// behind returns the sessions whose entries lack messages up to their heads.
-func (ix *Index) behind(heads map[string]uint64) []string {
+// newest returns the largest stream sequence that an entry includes.
+func (ix *Index) newest() (stream uint64) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	for _, n := range ix.list.nodes {
+		if n.Summary.Status != schemas.SessionDamaged { // whose sequence is not that of its log
+			stream = max(stream, n.Stream)
+		}
+	}
+	return stream
+}
+
+// addLost adds the sessions to heads that have an entry and no log, with the sequence 0.
+func (ix *Index) addLost(heads map[string]uint64) {
+	for _, e := range ix.View().Entries {
+		if _, ok := heads[e.Summary.Session]; !ok {
+			heads[e.Summary.Session] = 0
+		}
+	}
+}
+
+// behind returns the sessions whose entries lack messages up to their heads. In a stream that was replaced, an entry
+// may also be ahead of its log.
+func (ix *Index) behind(heads map[string]uint64, replaced bool) []string {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	var sessions []string
 	for session, stream := range heads {
-		if e := ix.list.get(session); e == nil || e.Stream < stream {
+		if e := ix.list.get(session); e == nil || e.Stream < stream || replaced && e.Stream > stream {
 			sessions = append(sessions, session)
 		}
 	}
@@ -146,8 +173,8 @@ func (ix *Index) behind(heads map[string]uint64) []string {
 // repairAll repairs the sessions that are behind their heads, in random order, so that several runners doing this at
 // once share the work. It checks each session again before repairing it. One that fails does not keep it from the
 // others; it returns the first error.
-func (ix *Index) repairAll(ctx context.Context, heads map[string]uint64) error {
-	behind := ix.behind(heads)
+func (ix *Index) repairAll(ctx context.Context, heads map[string]uint64, replaced bool) error {
+	behind := ix.behind(heads, replaced)
 	rand.Shuffle(len(behind), func(i, j int) { behind[i], behind[j] = behind[j], behind[i] })
 	if len(behind) > 0 {
 		ix.o.Logger.Info("reading logs for the index of sessions", "sessions", len(behind))
@@ -156,7 +183,7 @@ func (ix *Index) repairAll(ctx context.Context, heads map[string]uint64) error {
 	g.SetLimit(repairs)
 	for _, session := range behind {
 		g.Go(func() error {
-			if len(ix.behind(map[string]uint64{session: heads[session]})) == 0 || ctx.Err() != nil {
+			if len(ix.behind(map[string]uint64{session: heads[session]}, replaced)) == 0 || ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			_, err := ix.repair(ctx, session, heads[session])
