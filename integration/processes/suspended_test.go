@@ -48,7 +48,7 @@ func newModelCalls(t *testing.T) *modelCalls {
 // call.
 var (
 	slowScript = script{
-		"more": {text("and more")}, "model": {slow(2000)}, "tool": {slowCall(2000, note("a")), text("done")},
+		"more": {text("and more")}, "model": {slow(8000)}, "tool": {slowCall(8000, note("a")), text("done")},
 	}
 	quickScript = script{
 		"more": {text("and more")}, "model": {text("done")}, "tool": {calls(bash(note("a"))), text("done")},
