@@ -56,8 +56,8 @@ var (
 )
 
 // TestASuspendedRunner suspends a runner for longer than the takeover time, and resumes it when another one has
-// finished its sessions. The runner notices the loss at its first append: in some sessions before it would call the
-// model again, in the others before it would dispatch a call.
+// finished its sessions. The runner notices the loss when it verifies its sessions, or at its first append: in some
+// sessions before it would call the model again, in the others before it would dispatch a call.
 func TestASuspendedRunner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
