@@ -162,6 +162,47 @@ func TestDeletionEndsARestore(t *testing.T) {
 	w.must(w.restore(file))
 }
 
+// early is an archive that calls begun when it has been read once and the second time begins.
+type early struct {
+	*bytes.Reader
+	again bool
+	begun func()
+}
+
+func (e *early) Seek(offset int64, whence int) (int64, error) {
+	e.again = true
+	return e.Reader.Seek(offset, whence)
+}
+
+func (e *early) Read(p []byte) (int, error) {
+	if e.again {
+		e.again = false
+		e.begun()
+	}
+	return e.Reader.Read(p)
+}
+
+// A session that a runner begins before the first message is restored is left alone, and no restore is in progress.
+func TestRestoreLeavesASessionThatHasBegun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.log("s1", small(), small())
+	file := w.putAway("s1")
+	runner, err := w.open("s1")
+	w.must(err)
+	begun := func() {
+		w.must(runner.Append(bustest.Deadline(t), schemas.Event{Session: "s1", Seq: 1, Time: time.Now(), Source: "/r",
+			Data: small()}))
+		w.must(runner.Flush(bustest.Deadline(t)))
+	}
+	_, err = archive.Restore(bustest.Deadline(t), w.conn, w.store, &early{bytes.NewReader(file), false, begun})
+	if !errors.Is(err, archive.ErrExists) {
+		t.Errorf("restored: %v", err)
+	}
+	_, err = w.deleter(retention.Options{}).Delete(bustest.Deadline(t), retention.Request{Session: "s1"})
+	w.must(err)
+}
+
 // A restore that is called again goes on with its record, which is not taken for a server's answer.
 func TestARestoreGoesOn(t *testing.T) {
 	t.Parallel()

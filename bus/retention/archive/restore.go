@@ -48,7 +48,7 @@ func Restore(ctx context.Context, c *bus.Conn, store *eventstore.Store, from io.
 
 // publish stores what the log does not have yet of an archive.
 func publish(ctx context.Context, c *bus.Conn, store *eventstore.Store, from io.Reader, s Summary, id string) error {
-	r := &restoring{conn: c, subject: c.Subjects().Event(s.Session), id: id}
+	r := &restoring{conn: c, store: store, session: s.Session, subject: c.Subjects().Event(s.Session), id: id}
 	for m, err := range store.Messages(ctx, s.Session) {
 		if err != nil {
 			return err
@@ -80,7 +80,10 @@ func fitting(most int64) func(header map[string][]string, body []byte) error {
 
 type restoring struct {
 	conn    *bus.Conn
+	store   *eventstore.Store
+	session string
 	subject string
+	stored  int      // messages of the archive that the log has
 	id      string   // of the restore
 	have    []string // hashes of the messages that are there and have not been met
 	tail    uint64   // place of the newest message
@@ -92,15 +95,35 @@ func (r *restoring) message(ctx context.Context, header map[string][]string, bod
 			return ErrExists
 		}
 		r.have = r.have[1:]
+		r.stored++
 		return nil
 	}
 	m := &nats.Msg{Subject: r.subject, Header: nats.Header(maps.Clone(header)), Data: body}
 	m.Header.Set(schemas.HeaderRestore, r.id)
 	ack, err := r.conn.Events().PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(r.tail),
 		natsio.UntilLeader())
+	if natsio.Outdated(err) && r.extended(ctx) {
+		return ErrExists
+	}
 	if err != nil {
 		return fmt.Errorf("store a message behind %d of the stream, call again to go on: %w", r.tail, err)
 	}
 	r.tail = ack.Sequence
+	r.stored++
 	return nil
+}
+
+// extended reports whether another process has extended the log, as a runner does that has opened it before the first
+// message was restored.
+func (r *restoring) extended(ctx context.Context) bool {
+	n := 0
+	for m, err := range r.store.Messages(ctx, r.session) {
+		if err != nil {
+			return false
+		}
+		if !m.Foreign {
+			n++
+		}
+	}
+	return n > r.stored
 }
