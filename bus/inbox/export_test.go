@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -15,3 +16,6 @@ func (in *Inbox) Sweep(ctx context.Context) (next uint64, err error) {
 	in.sweepRound(ctx)
 	return in.swept, nil
 }
+
+// LoseConsumer has the consumer replaced, as after a lost connection.
+func (in *Inbox) LoseConsumer() { in.reader.Break(nil, errors.New("lost")) }

@@ -38,12 +38,8 @@ func (q queue) Create(ctx context.Context, c *reader.Consumer) (backlog uint64, 
 	if c.Unverified { // a status may have stopped the consumer before
 		q.sweepRound(ctx)
 	}
-	if q.name.Load() == nil || c.Unverified { // the stream may have been created again
-		name, err := streams.InboxName(ctx, q.conn)
-		if err != nil {
-			return 0, err
-		}
-		q.name.Store(&name)
+	if err := q.identify(ctx, c.Unverified); err != nil {
+		return 0, err
 	}
 	config := jetstream.ConsumerConfig{
 		Durable: c.Name, Description: "a runner's share of the inbox", AckPolicy: jetstream.AckExplicitPolicy,
@@ -63,6 +59,25 @@ func (q queue) Create(ctx context.Context, c *reader.Consumer) (backlog uint64, 
 	}
 	q.consumer = consumer
 	return consumer.CachedInfo().NumPending, nil
+}
+
+// identify reads the name of the inbox, if it is not known or again is set. Its error for an inbox that has replaced the
+// one of before keeps the runner from it: the number of partitions may be another, and other runners know that one.
+func (q queue) identify(ctx context.Context, again bool) error {
+	before := q.name.Load()
+	if before != nil && !again {
+		return nil
+	}
+	name, err := streams.InboxName(ctx, q.conn)
+	if err != nil {
+		return err
+	}
+	if before != nil && *before != "" && *before != name {
+		return fmt.Errorf("inbox: stream %s was created again, it is called %q now and was %q: restart the runner",
+			schemas.StreamCommands, name, *before)
+	}
+	q.name.Store(&name)
+	return nil
 }
 
 func (q queue) Consume(c *reader.Consumer) (err error) {
