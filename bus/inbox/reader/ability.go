@@ -10,7 +10,7 @@ import (
 const (
 	// unableAfter is how long the servers refuse a runner's consumers before other runners read its share.
 	unableAfter = 5 * time.Second
-	// A runner that cannot read tries whether it can again after firstTrial. The time doubles each time it was wrong.
+	// A runner that cannot read tries again after firstTrial. The time doubles each time that it still could not.
 	firstTrial = time.Second
 	lastTrial  = time.Minute
 )
@@ -21,19 +21,21 @@ const (
 // created a consumer, unless no runner is able. Only the goroutine of [Reader.Run] uses it.
 type ability struct {
 	unable bool
+	proven bool          // a consumer of the share was created since it was last unable
 	since  time.Time     // of the first refusal of several in a row; zero after a success
-	pause  time.Duration // before the next trial
+	pause  time.Duration // before the next trial, when it is unable again
+	next   time.Time     // of the next trial
 }
 
-// setUnable tells the other runners to read this runner's share.
-func (r *Reader) setUnable() {
+// setUnable tells the other runners to read this runner's share until the next trial has succeeded.
+func (r *Reader) setUnable(next time.Time) {
 	a := &r.share.ability
-	a.unable, a.pause = true, min(max(2*a.pause, firstTrial), lastTrial)
+	a.unable, a.proven, a.next = true, false, next
 	r.o.Members.SetUnable(true)
 }
 
-// able tells the other runners to leave this runner its share.
-func (r *Reader) able() {
+// setAble tells the other runners to leave this runner its share.
+func (r *Reader) setAble() {
 	a := &r.share.ability
 	a.since = time.Time{}
 	if a.unable {
@@ -43,27 +45,48 @@ func (r *Reader) able() {
 	}
 }
 
-// refused counts a refusal of a consumer. A consumer that overlaps with another one was not refused for this runner's
-// sake: no other runner could create it either.
-func (r *Reader) refused(err error) {
-	a, now := &r.share.ability, time.Now()
-	switch {
-	case errors.Is(err, ErrOverlap):
-	case a.since.IsZero():
-		a.since = now
-	case now.Sub(a.since) > unableAfter && (!a.unable || r.sick.Load() == nil):
-		r.setUnable()
-		r.sick.Store(&err)
-		r.o.Logger.Error("cannot read the inbox: other runners read this runner's partitions", "err", err)
-	}
+// created notes that a consumer of the share was created.
+func (r *Reader) created() {
+	r.setAble()
+	r.share.ability.proven, r.share.ability.pause = true, firstTrial
 }
 
-// tryCreate creates a consumer of no partition and deletes it, to find out whether this runner is able now. The caller
-// has to call it again when the channel receives a value.
-func (r *Reader) tryCreate(ctx context.Context) <-chan time.Time {
+// refused counts a refusal of a consumer, in a trial or not. A consumer that overlaps with another one was not refused
+// for this runner's sake: no other runner could create it either.
+func (r *Reader) refused(err error, trial bool) {
+	a, now := &r.share.ability, time.Now()
+	if errors.Is(err, ErrOverlap) {
+		return
+	}
+	if a.unable && !trial { // no runner is able, and each goes on with its share
+		r.sick.Store(&err)
+		return
+	}
+	if a.since.IsZero() {
+		a.since = now
+	}
+	if a.proven && now.Sub(a.since) < unableAfter {
+		return
+	}
+	if r.sick.Load() == nil {
+		r.o.Logger.Error("cannot read the inbox: other runners read this runner's partitions", "err", err)
+	}
+	r.sick.Store(&err)
+	r.setUnable(now.Add(a.pause))
+	a.pause = min(2*a.pause, lastTrial)
+}
+
+// try creates a consumer of no partition and deletes it, to find out whether this runner is able now. The caller has to
+// call it again when the channel receives a value.
+func (r *Reader) try(ctx context.Context) <-chan time.Time {
+	a := &r.share.ability
+	if wait := time.Until(a.next); wait > 0 {
+		return time.After(wait)
+	}
 	r.releaseOthers(nil)
 	r.share.made++
-	c := &Consumer{Name: fmt.Sprintf("%s_%s%d", r.o.ID, r.o.Nonce, r.share.made), Reads: []int{r.partitions}}
+	c := &Consumer{Name: fmt.Sprintf("%s_%s%d", r.o.ID, r.o.Nonce, r.share.made), Reads: []int{r.partitions},
+		Unverified: true}
 	_, err := r.o.Queue.Create(ctx, c)
 	switch {
 	case err == nil:
@@ -71,10 +94,10 @@ func (r *Reader) tryCreate(ctx context.Context) <-chan time.Time {
 			r.share.unverified = true // so that the next consumer is created after the deletion of this runner's others
 		}
 	case !errors.Is(err, ErrOverlap):
-		r.refused(err)
-		return time.After(max(r.share.ability.pause, firstTrial))
+		r.refused(err, true)
+		return time.After(time.Until(a.next))
 	}
-	r.able()
+	r.setAble()
 	r.o.Logger.Info("able to read the inbox")
 	return time.After(0)
 }

@@ -1,18 +1,26 @@
 package reader_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/loopbus/loopbus/bus/inbox/reader"
 )
 
 // listening is the network of r1 beside r2, which keeps what r1 says.
 type listening struct {
 	beside
-	unable *atomic.Bool
+	unable  *atomic.Bool
+	changes *atomic.Int32 // how often r1 has said something else
+}
+
+func listen(t *testing.T) listening {
+	return listening{beside{t: t}, &atomic.Bool{}, &atomic.Int32{}}
 }
 
 func (l listening) Publish(data []byte) error {
@@ -23,7 +31,9 @@ func (l listening) Publish(data []byte) error {
 	if err := json.Unmarshal(data, &said); err != nil || said.ID != "r1" {
 		l.t.Errorf("r1 says %s, %v", data, err)
 	}
-	l.unable.Store(said.Unable)
+	if l.unable.Swap(said.Unable) != said.Unable {
+		l.changes.Add(1)
+	}
 	return nil
 }
 
@@ -33,7 +43,7 @@ func TestARunnerThatIsRefusedLeavesItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const partitions = 16
-		q, net := newQueue(), listening{beside{t: t}, &atomic.Bool{}}
+		q, net := newQueue(), listen(t)
 		r := run(t, partitions, net, q, &model{})
 		first := <-q.created
 		synctest.Wait()
@@ -64,6 +74,35 @@ func TestARunnerThatIsRefusedLeavesItsShare(t *testing.T) {
 			if net.unable.Load() || r.Health() != nil {
 				t.Errorf("round %d: it reads and says unable: %t, health %v", round, net.unable.Load(), r.Health())
 			}
+		}
+	})
+}
+
+// choosy refuses consumers of more than one partition.
+type choosy struct {
+	*queue
+	refused *atomic.Int32
+}
+
+func (q choosy) Create(ctx context.Context, c *reader.Consumer) (uint64, error) {
+	if len(c.Reads) > 1 {
+		q.refused.Add(1)
+		return 0, errors.New("refused")
+	}
+	return q.queue.Create(ctx, c)
+}
+
+// A runner that can create a consumer, but not the one of its share, takes its share from the others less and less
+// often.
+func TestARunnerThatFailsAgainWaitsLonger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		net, q := listen(t), choosy{newQueue(), &atomic.Int32{}}
+		r := run(t, 16, net, q, &model{})
+		time.Sleep(10 * time.Minute)
+		if n, said := q.refused.Load(), net.changes.Load(); n < 10 || n > 20 || said > 2*n || r.Health() == nil {
+			t.Errorf("in ten minutes it was refused %d times, and said %d times that it can read, or cannot; health %v", n,
+				said, r.Health())
 		}
 	})
 }

@@ -91,7 +91,7 @@ func (r *Reader) reconcile(ctx context.Context) (again <-chan time.Time) {
 		again = time.After(gatherTime)
 	}
 	if s.ability.unable && now == nil && len(wants) == 0 {
-		return r.tryCreate(ctx)
+		return r.try(ctx)
 	}
 	if !broken && slices.Equal(wants, now.Reads) {
 		return again
@@ -113,8 +113,7 @@ func (r *Reader) reconcile(ctx context.Context) (again <-chan time.Time) {
 	}
 	s.retry, s.overlap = 0, false
 	if len(wants) > 0 {
-		r.able()
-		s.ability.pause = 0
+		r.created()
 	}
 	r.setReady()
 	return again
@@ -205,7 +204,7 @@ func (r *Reader) consume(ctx context.Context, c *Consumer) (err error) {
 	r.share.made++
 	c.Name = fmt.Sprintf("%s_%s%d", r.o.ID, r.o.Nonce, r.share.made)
 	if c.backlog, err = r.o.Queue.Create(ctx, c); err != nil {
-		r.refused(err)
+		r.refused(err, false)
 		return err
 	}
 	r.mu.Lock()

@@ -184,7 +184,8 @@ func (r *Reader) Run(ctx context.Context, partitions int) error {
 	member, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 	joined, left := make(chan struct{}), make(chan error, 1)
-	r.setUnable()
+	r.share.ability.pause = firstTrial
+	r.setUnable(time.Now())
 	go func() { left <- r.o.Members.Run(member, func() { close(joined) }) }()
 	select {
 	case <-joined:
