@@ -61,8 +61,8 @@ func (q queue) Create(ctx context.Context, c *reader.Consumer) (backlog uint64, 
 	return consumer.CachedInfo().NumPending, nil
 }
 
-// identify reads the name of the inbox, if it is not known or again is set. Its error for an inbox that has replaced the
-// one of before keeps the runner from it: the number of partitions may be another, and other runners know that one.
+// identify reads the name of the inbox, if it is not known or again is set. Its error for an inbox that has replaced
+// the one of before keeps the runner from it: the number of partitions may be another, and other runners know that one.
 func (q queue) identify(ctx context.Context, again bool) error {
 	before := q.name.Load()
 	if before != nil && !again {
