@@ -79,6 +79,9 @@ func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	sent := t.withHeaders(r.WithContext(ctx))
 	collect(sent)
 	resp, err := t.base.RoundTrip(sent)
+	if err == nil {
+		resp.Body = pump(ctx, resp.Body)
+	}
 	if inTime := timer.Stop(); !inTime && r.Context().Err() == nil {
 		if err == nil {
 			_ = resp.Body.Close()
