@@ -1,6 +1,7 @@
 package loop_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -16,6 +17,9 @@ type longSession struct {
 	t testing.TB
 	s *loop.State
 	n int
+
+	words  int      // of a summary; 0 is 100
+	failed []string // why replies were no summaries
 }
 
 func (l *longSession) apply(data schemas.EventData) {
@@ -70,7 +74,11 @@ func (l *longSession) rest(window int64) {
 		case loop.StartCompaction:
 			l.apply(l.s.CompactionStart(step, *config))
 		case loop.Summarize:
-			l.apply(l.s.SummaryEnd(reply("summary"+strings.Repeat(" of words", 100)), false))
+			end := l.s.SummaryEnd(reply("summary"+strings.Repeat(" of words", cmp.Or(l.words, 100))), false)
+			if end.Error != "" {
+				l.failed = append(l.failed, end.Error)
+			}
+			l.apply(end)
 		default:
 			return
 		}
@@ -89,6 +97,26 @@ func compactions(t testing.TB, times int) *loop.State {
 		}
 	}
 	return l.s
+}
+
+// A summary that would fill the context again is none. It is requested again, and the session goes on with the context
+// that it has until a summary is short enough.
+func TestASummaryThatIsTooLongIsRefused(t *testing.T) {
+	t.Parallel()
+	l := &longSession{t: t, s: &loop.State{Session: "s1"}, words: 6000}
+	for len(l.failed) == 0 {
+		l.run(12_000)
+	}
+	if first := l.s.Messages[0].ID; first[0] == 'e' || !strings.Contains(l.failed[0], "too long") {
+		t.Errorf("the context begins with %s after %q", first, l.failed)
+	}
+	l.words = 0
+	for l.s.Messages[0].ID[0] != 'e' {
+		l.run(12_000)
+	}
+	if tokens := l.s.ContextTokens(); tokens > 10_000 {
+		t.Errorf("the context has %d tokens", tokens)
+	}
 }
 
 // TestACompactedStateIsAsLargeAsItsContext wants the state of a session to be, after a hundred compactions, within 1.5

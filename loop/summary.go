@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -85,7 +86,8 @@ func (s *State) SummaryEnd(reply *schemas.AssistantMessage, retryable bool) *sch
 		return end
 	}
 	end.Error = err.Error()
-	again := retryable || errors.Is(err, compaction.ErrEmpty) || errors.Is(err, compaction.ErrCutOff)
+	again := retryable || errors.Is(err, compaction.ErrEmpty) || errors.Is(err, compaction.ErrCutOff) ||
+		errors.Is(err, compaction.ErrTooLong)
 	if again && w.Attempt < w.Ask.Retry.MaxRetries {
 		end.Retry, end.RetryDelayMs = true, w.Ask.Retry.DelayMs(w.Attempt+1)
 	}
@@ -95,8 +97,8 @@ func (s *State) SummaryEnd(reply *schemas.AssistantMessage, retryable bool) *sch
 // noSummary returns why a reply is no summary.
 func (s *State) noSummary(r SummaryRequest, reply *schemas.AssistantMessage) error {
 	if s.Compacting == nil || s.Compacting.Seq == 0 {
-		_, _, err := s.branchPreparation().Summarize(reply)
-		return err
+		text, _, err := s.branchPreparation().Summarize(reply)
+		return cmp.Or(err, s.tooLong(r, text))
 	}
 	p := *s.preparation()
 	if r.Kind == compaction.RequestTurnPrefix {
@@ -104,8 +106,24 @@ func (s *State) noSummary(r SummaryRequest, reply *schemas.AssistantMessage) err
 	} else {
 		p.Split, p.TurnPrefix = false, nil
 	}
-	_, err := p.Summarize(reply)
-	return err
+	result, err := p.Summarize(reply)
+	return cmp.Or(err, s.tooLong(r, result.Summary))
+}
+
+// tooLong returns an error for a summary that would have to be compacted at once. A model that repeats itself, and a
+// server that ignores the output limit, make such ones. Then no later request would fit either, because a summary alone
+// is not compacted again.
+func (s *State) tooLong(r SummaryRequest, summary string) error {
+	window := r.Ask.ContextWindow
+	if window <= 0 {
+		return nil
+	}
+	reserve := compactionSettings(s.Config.Compaction, window).ReserveTokens
+	message := &schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: summary}}}
+	if compaction.EstimateTokens(message) > max(window-reserve, 2*r.MaxTokens) {
+		return compaction.ErrTooLong
+	}
+	return nil
 }
 
 // summaryEnd folds the outcome of a request.

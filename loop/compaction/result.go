@@ -16,6 +16,8 @@ var (
 	ErrEmpty = errors.New("the model returned an empty summary")
 	// ErrCutOff means that the reply ended at its output limit.
 	ErrCutOff = errors.New("the summary was cut off by the output limit")
+	// ErrTooLong means that the reply would fill the context again on its own.
+	ErrTooLong = errors.New("the summary is too long for the context")
 )
 
 // A Result is the content of a compaction's entry.
