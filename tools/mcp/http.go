@@ -18,13 +18,14 @@ import (
 )
 
 const (
-	maxAnswers   = 64          // answers to the server's requests that it has not accepted yet
-	smallAnswer  = 256 << 10   // bytes
-	largeAnswers = 2           // answers with more that are read at once
-	maxRefusal   = 1 << 20     // bytes of the body of an error response
-	maxHeader    = 64 << 10    // bytes of a response's headers
-	maxRedirects = 10          // of one request, all of them to the same origin
-	streamAgain  = time.Second // least time before an ended stream is requested again
+	maxAnswers   = 64               // answers to the server's requests that it has not accepted yet
+	smallAnswer  = 256 << 10        // bytes
+	largeAnswers = 2                // answers with more that are read at once
+	maxRefusal   = 1 << 20          // bytes of the body of an error response
+	maxHeader    = 64 << 10         // bytes of a response's headers
+	maxRedirects = 10               // of one request, all of them to the same origin
+	streamAgain  = time.Second      // least time before an ended stream is requested again
+	takesNothing = 30 * time.Second // how long a server may take no byte before its HTTP/2 connection is closed
 )
 
 // httpLink returns a link over HTTP. Its requests end when life ends. It does not follow redirects to another origin
@@ -34,6 +35,9 @@ func (b *Bridge) httpLink(life context.Context, end func(), sift wire.Sift) link
 	inner := http.DefaultTransport.(*http.Transport).Clone()
 	inner.MaxResponseHeaderBytes = maxHeader
 	inner.DisableCompression = true // a few bytes of a stream could take as much time to decode as many
+	inner.HTTP2 = &http.HTTP2Config{WriteByteTimeout: takesNothing}
+	open := newConns()
+	inner.DialContext = open.dial(inner.DialContext)
 	client := &http.Client{
 		Transport: &httpTransport{life: life, inner: inner, headers: b.o.Server.Headers, patience: b.o.WriteTimeout,
 			log: b.log, sift: sift, end: end, gate: wire.NewGate(smallAnswer, largeAnswers)},
@@ -49,7 +53,7 @@ func (b *Bridge) httpLink(life context.Context, end func(), sift wire.Sift) link
 	}
 	return link{
 		transport: &sdk.StreamableClientTransport{Endpoint: b.o.Server.URL, HTTPClient: client},
-		end:       inner.CloseIdleConnections,
+		end:       open.closeAll,
 		lastWords: func() string { return "" },
 	}
 }
