@@ -79,6 +79,8 @@ func Server(handler http.Handler, log *slog.Logger) *http.Server {
 	return server
 }
 
+// handler leaves all other paths to the other handlers as they are: a mux would redirect a path that is not clean, with
+// its query, before their checks.
 func (s Site) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -92,8 +94,16 @@ func (s Site) handler() http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, ErrorHandling: promhttp.ContinueOnError,
 	}))
-	if s.Others != nil {
-		mux.Handle("/", s.Others)
+	others := s.Others
+	if others == nil {
+		others = http.NotFoundHandler()
 	}
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/healthz", "/readyz", "/metrics":
+			mux.ServeHTTP(w, r)
+		default:
+			others.ServeHTTP(w, r)
+		}
+	})
 }
