@@ -25,7 +25,7 @@ const (
 	maxHeader    = 64 << 10         // bytes of a response's headers
 	maxRedirects = 10               // of one request, all of them to the same origin
 	streamAgain  = time.Second      // least time before an ended stream is requested again
-	takesNothing = 30 * time.Second // how long a server may take no byte before its HTTP/2 connection is closed
+	silence      = 15 * time.Second // of an HTTP/2 connection before a PING, and then before it is closed
 )
 
 // httpLink returns a link over HTTP. Its requests end when life ends. It does not follow redirects to another origin
@@ -35,7 +35,7 @@ func (b *Bridge) httpLink(life context.Context, end func(), sift wire.Sift) link
 	inner := http.DefaultTransport.(*http.Transport).Clone()
 	inner.MaxResponseHeaderBytes = maxHeader
 	inner.DisableCompression = true // a few bytes of a stream could take as much time to decode as many
-	inner.HTTP2 = &http.HTTP2Config{WriteByteTimeout: takesNothing}
+	inner.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence, WriteByteTimeout: 2 * silence}
 	open := newConns()
 	inner.DialContext = open.dial(inner.DialContext)
 	client := &http.Client{
