@@ -130,6 +130,9 @@ func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct
 		})
 		return done, nil
 	}
+	if timer, ok := c.Data.(*schemas.Timer); ok && timer.Name == schemas.TimerRetry {
+		d.retryTimerFired(c.ID)
+	}
 	_, err = d.accept(ctx, c)
 	d.o.Log.Send() // the sender waits for the event, and of a new session it is the first one to be seen
 	return nil, err

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -174,6 +175,29 @@ func TestLongRetryWaitIsATimer(t *testing.T) {
 	r.WantEnd(schemas.EndNoToolCalls)
 	if n := r.Count(schemas.EventRunResumed); n != 0 {
 		t.Error("a run that only waited was said to be resumed")
+	}
+}
+
+// A timer fires when its time has come by the clock of the server, once. The run goes on then, also if by the clock of
+// the runner the time has not come.
+func TestARetryTimerFiresByAnotherClock(t *testing.T) {
+	t.Parallel()
+	for _, elsewhere := range []bool{false, true} {
+		f, timers, clock := &failing{n: 2}, timetable{}, new(jumping)
+		patient := func(o *host.Options) { o.Timers, o.Clock = timers, clock }
+		r := looptest.New(t, f.model(), retrying(time.Minute), patient)
+		r.Deliver("p1", looptest.Prompt("go"))
+		for range 2 {
+			if elsewhere {
+				r.Host = r.NewHost(f.model(), retrying(time.Minute), patient)
+			}
+			id := fmt.Sprintf("timer-retry-r2-%d", timers["retry r2"].UnixMilli())
+			r.Deliver(id, &schemas.Timer{Name: schemas.TimerRetry, RunID: "r2"})
+		}
+		r.WantEnd(schemas.EndNoToolCalls)
+		if len(f.seen) != 3 {
+			t.Errorf("elsewhere %t: the model was called %d times", elsewhere, len(f.seen))
+		}
 	}
 }
 

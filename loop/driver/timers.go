@@ -3,6 +3,8 @@ package driver
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/loopbus/loopbus/loop"
@@ -75,7 +77,9 @@ func (d *Driver) retry(ctx context.Context, step loop.Retry) error {
 // waitUntil waits until a time and reports whether it has come. It returns early when something arrives, and when it
 // has set a timer that wakes the session.
 func (d *Driver) waitUntil(ctx context.Context, at time.Time) (due bool, err error) {
-	wait := at.Sub(d.o.Clock.Now())
+	d.mu.Lock()
+	wait := d.untilDue(at)
+	d.mu.Unlock()
 	if wait <= 0 {
 		return true, nil
 	}
@@ -114,5 +118,22 @@ func (d *Driver) schedule(ctx context.Context, at time.Time, timer *schemas.Time
 
 // mayRest reports whether a timer is set that ends the wait until the given time. The caller holds the lock.
 func (d *Driver) mayRest(at time.Time) bool {
-	return d.wakesAt.Equal(at) && at.After(d.o.Clock.Now())
+	return d.wakesAt.Equal(at) && d.untilDue(at) > 0
+}
+
+// retryTimerFired notes that a time has come by the clock of the server, which wakes a session only once. By the clock
+// of this process it may not have come: that clock is behind, or was set back. The caller holds the lock.
+func (d *Driver) retryTimerFired(id string) {
+	if ms, err := strconv.ParseInt(id[strings.LastIndexByte(id, '-')+1:], 10, 64); err == nil {
+		d.fired = max(d.fired, ms)
+	}
+}
+
+// untilDue returns how long it takes until a time comes, 0 or less if it has come by either clock. The caller holds the
+// lock.
+func (d *Driver) untilDue(at time.Time) time.Duration {
+	if at.UnixMilli() <= d.fired {
+		return 0
+	}
+	return at.Sub(d.o.Clock.Now())
 }
