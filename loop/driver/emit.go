@@ -47,7 +47,7 @@ func (d *Driver) append(ctx context.Context, data schemas.EventData, cause strin
 	}
 	switch end := data.(type) {
 	case *schemas.AgentEnd:
-		end.DurationMs = e.Time.Sub(d.state.Run.StartedAt).Milliseconds()
+		end.DurationMs = elapsed(d.state.Run.StartedAt, e.Time)
 	case *schemas.CommandAccepted:
 		e.TraceParent = d.accepting
 	}

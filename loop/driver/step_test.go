@@ -182,3 +182,25 @@ func TestSuspensionDuringConfirmIsVerified(t *testing.T) {
 		t.Errorf("confirmed since %v, want a second time for the minute in between", asked)
 	}
 }
+
+// A clock that is set back during a run makes no event that readers of the log refuse.
+func TestClockIsSetBackDuringARun(t *testing.T) {
+	t.Parallel()
+	clock := new(jumping)
+	model := looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		clock.jump(-time.Hour)
+		return looptest.Say("done"), nil
+	})
+	r := looptest.New(t, model, func(o *host.Options) { o.Clock = clock })
+	r.Deliver("p1", looptest.Prompt("go"))
+	r.WantEnd(schemas.EndNoToolCalls)
+	for _, e := range r.Events() {
+		raw, err := schemas.Marshal(e.Data)
+		if err == nil {
+			err = schemas.ValidateEvent(e.Type(), raw)
+		}
+		if err != nil {
+			t.Errorf("event %d: %v", e.Seq, err)
+		}
+	}
+}

@@ -128,7 +128,7 @@ func (c *modelCall) update(e schemas.StreamEvent) {
 // end puts the complete reply into the log. The reply of a stream without start gets its message_start here.
 func (c *modelCall) end(final *schemas.AssistantMessage) error {
 	final = schemas.ValidReply(final)
-	end := &schemas.MessageEnd{DurationMs: c.d.o.Clock.Now().Sub(c.started).Milliseconds()}
+	end := &schemas.MessageEnd{DurationMs: elapsed(c.started, c.d.o.Clock.Now())}
 	if c.idle.fired() {
 		cut := *final
 		cut.StopReason = schemas.StopError

@@ -105,9 +105,9 @@ func (d *Driver) awaits(r *schemas.SubagentResult) bool {
 
 // answerOf converts a sub-agent's result to that of its call. The caller holds the lock.
 func (d *Driver) answerOf(r *schemas.SubagentResult) *schemas.ToolResponse {
-	took := d.o.Clock.Now().Sub(d.state.Child(r.Call).StartedAt)
+	took := elapsed(d.state.Child(r.Call).StartedAt, d.o.Clock.Now())
 	return &schemas.ToolResponse{
-		Call: r.Call, IsError: r.IsError, DurationMs: max(took.Milliseconds(), 0),
+		Call: r.Call, IsError: r.IsError, DurationMs: took,
 		Result: subagentResult(r.Session, r.Text, r),
 	}
 }

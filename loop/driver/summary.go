@@ -80,7 +80,7 @@ func (d *Driver) summarize(ctx context.Context, step loop.Summarize) error {
 		return ctx.Err() // the driver stops: the next one requests the summary again
 	}
 	d.countForProfile(ctx, fmt.Sprintf("s%d", seq), reply)
-	took := d.o.Clock.Now().Sub(started).Milliseconds()
+	took := elapsed(started, d.o.Clock.Now())
 	var err error
 	d.View(func(s *loop.State) {
 		end := s.SummaryEnd(reply, reply.StopReason == schemas.StopError && d.retryable(code, reply))

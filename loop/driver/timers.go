@@ -137,3 +137,7 @@ func (d *Driver) untilDue(at time.Time) time.Duration {
 	}
 	return at.Sub(d.o.Clock.Now())
 }
+
+// elapsed returns the milliseconds between two times. The first may be of another process, whose clock is ahead, or of
+// this one before its clock was set back: then nothing has elapsed. No event has a negative duration.
+func elapsed(from, to time.Time) int64 { return max(to.Sub(from).Milliseconds(), 0) }
