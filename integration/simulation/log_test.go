@@ -118,7 +118,7 @@ func (l *farLog) store(commit []schemas.Event) (sent time.Time, err error) {
 			back += r.between(time.Second, 5*time.Second) // the answer was lost, and the commit read back
 		}
 	}
-	sent = time.Now()
+	sent = processClock{l.process}.Now()
 	stored := make(chan error, 1)
 	time.AfterFunc(there, func() {
 		var err error

@@ -25,7 +25,8 @@ type process struct {
 	ctx  context.Context // ends when it dies
 	kill context.CancelCauseFunc
 
-	refused atomic.Bool // the servers create no consumers for it
+	refused atomic.Bool   // the servers create no consumers for it
+	offset  time.Duration // of its clock
 
 	mu   sync.Mutex
 	dead bool
@@ -39,6 +40,9 @@ func (w *world) newProcess(name string) *process {
 	p := &process{world: w, name: name}
 	p.again = make(chan struct{}, 1)
 	p.ctx, p.kill = context.WithCancelCause(w.ctx)
+	if d := w.draw("clock " + name); d.percent(50) {
+		p.offset = d.between(-3*time.Second, 2*time.Second)
+	}
 	return p
 }
 
@@ -181,10 +185,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// processClock is the clock of the process: no timer fires while the process is suspended.
+// processClock is the clock of the process: it may be ahead of or behind that of the servers, and no timer fires while
+// the process is suspended.
 type processClock struct{ *process }
 
-func (processClock) Now() time.Time { return time.Now() }
+func (c processClock) Now() time.Time { return time.Now().Add(c.offset) }
 
 func (c processClock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	return time.AfterFunc(d, func() {

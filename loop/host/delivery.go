@@ -42,6 +42,7 @@ func (h *Host) deliver(ctx context.Context, c schemas.Command, entered func()) e
 		return h.subagentAbort(ctx, c, d, entered)
 	case *schemas.Timer:
 		if d.Name == schemas.TimerSubagents {
+			h.checkDue(c.Session)
 			return h.checkSubagents(ctx, c, entered)
 		}
 	}

@@ -56,6 +56,16 @@ func (h *Host) setSubagentCheck(ctx context.Context, e *entry) {
 	}
 }
 
+// checkDue notes that the timer of a session's sub-agents has fired, whatever the clock of this process says: the next
+// one is to be set.
+func (h *Host) checkDue(session string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.entries[session]; e != nil {
+		e.checkAt = time.Time{}
+	}
+}
+
 // checkSubagents answers for the sub-agents of a session that will not send a result. It does nothing while the session
 // is awake, because a prompt may not have been sent yet. [Host.use] sets the timer again.
 func (h *Host) checkSubagents(ctx context.Context, c schemas.Command, entered func()) error {
