@@ -70,13 +70,15 @@ func (l *hamlet) deliver(keep schemas.CommandKind) {
 	}
 }
 
-// ring fires the timer of the session's sub-agents and returns the session's state after that.
+// ring fires the timer of the session's sub-agents, once and before its time by the clock of the host, and returns the
+// session's state after that.
 func (l *hamlet) ring() *loop.State {
 	l.t.Helper()
 	timer, ok := l.bells["s1 "+schemas.TimerSubagents]
 	if !ok {
 		l.t.Fatalf("no timer among %v", l.bells)
 	}
+	delete(l.bells, "s1 "+schemas.TimerSubagents)
 	if err := l.host.Deliver(l.t.Context(), looptest.Command("due", &timer), nil); err != nil {
 		l.t.Fatal(err)
 	}
