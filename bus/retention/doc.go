@@ -11,4 +11,10 @@
 // A deletion that was interrupted can therefore be completed by any process: by the next call of [Deleter.Delete], or
 // by a runner that finds the fence when it opens the session ([Deleter.Resume]). Two deleters at once do no harm:
 // neither can delete messages above the bounds.
+//
+// # Restores
+//
+// A restore has a record of the same kind, without a fence ([Deleter.BeginRestore]): the messages that it stores name
+// it, and the session does not open while the record is there. Package archive stores the messages. Only another
+// restore of the same archive completes one that was interrupted; a deletion by force gives it up.
 package retention

@@ -7,6 +7,9 @@
 // partitioned. A runner whose process has ended is found sooner: each runner probes its successor in the list, and a
 // request without responders means that the server has seen that runner's connection close.
 //
+// A runner can be live and not able to read the inbox. Its heartbeats say so ([Membership.SetUnable]), and the others
+// leave it out when they compute who reads which partition ([View].Readers).
+//
 // # Failures
 //
 // A false alarm is harmless. Membership decides who reads which partition, and reading is not ownership: the log

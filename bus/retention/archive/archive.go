@@ -2,7 +2,7 @@
 // first line that says what it is, the payloads that are kept in the object store, each before the message that names
 // it, the messages of the log as they are stored, and a last line with their number and the hash of the last. So it
 // proves itself: [Restore] checks the chain of hashes from the first message to the last, and a log that is restored is
-// the one that was archived, byte for byte but for its places in the stream.
+// the one that was archived, byte for byte but for its places in the stream and the header [schemas.HeaderRestore].
 package archive
 
 import (
