@@ -68,8 +68,8 @@ type Deleted struct {
 // dead letters, and its entry in the index. A command that is sent afterwards starts a new session with the same id.
 // Delete completes an interrupted deletion first.
 //
-// The error wraps [ErrBusy] if a run is active or inputs, commands or a timer wait, unless Force is set; nothing is
-// changed then. It wraps [ErrNoSession] if there is no log. After any other error the caller should call Delete again.
+// The error wraps [ErrBusy] if a run is active, inputs, commands or a timer wait, or the session is being restored,
+// unless Force is set; nothing is changed then. It wraps [ErrNoSession] if there is no log. After any other error the caller should call Delete again.
 func (d *Deleter) Delete(ctx context.Context, r Request) (Deleted, error) {
 	if err := schemas.CheckSession(r.Session); err != nil {
 		return Deleted{}, fmt.Errorf("retention: delete: %w", err)

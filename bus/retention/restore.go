@@ -52,14 +52,32 @@ func (d *Deleter) BeginRestore(ctx context.Context, session, archive string) (*R
 	}
 }
 
-// End lets the session open. Its error wraps [ErrBusy] if the session is being deleted, or was, in the meantime.
+// End lets the session open. It does nothing if the restore has ended, by a call whose answer was lost or by another
+// process. Its error wraps [ErrBusy] if the session was deleted in the meantime, or is being deleted.
 func (r *Restore) End(ctx context.Context) error {
 	err := persist(ctx, func() error { return r.d.put(ctx, r.rec, removal(), nil) })
 	if natsio.Outdated(err) {
-		err = fmt.Errorf("%w: it was deleted, or another process has restored it", ErrBusy)
+		err = r.ended(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("end the restore of session %s: %w", r.rec.session, err)
+	}
+	return nil
+}
+
+// ended returns nil if the restore has no record any more, and the log ends with a message of it.
+func (r *Restore) ended(ctx context.Context) error {
+	rec, err := r.d.load(ctx, r.rec.session)
+	if err != nil {
+		return err
+	}
+	subject := r.d.subjects().Event(r.rec.session)
+	m, found, err := natsio.Last(ctx, r.d.conn.JetStream(), schemas.StreamEvents, subject)
+	switch {
+	case err != nil:
+		return err
+	case rec.ID != "" || !found || m.Header.Get(schemas.HeaderRestore) != r.ID:
+		return fmt.Errorf("%w: it was deleted, or has gone on since", ErrBusy)
 	}
 	return nil
 }

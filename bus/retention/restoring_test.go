@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/retention"
 	"github.com/loopbus/loopbus/bus/retention/archive"
@@ -218,8 +220,13 @@ func TestARestoreGoesOn(t *testing.T) {
 	}
 	w.must(two.End(bustest.Deadline(t)))
 	if err := one.End(bustest.Deadline(t)); !errors.Is(err, retention.ErrBusy) {
-		t.Errorf("ended twice: %v", err)
+		t.Errorf("ended twice, without a log: %v", err)
 	}
+	m := nats.NewMsg(w.conn.Subjects().Event("s1"))
+	m.Header.Set(schemas.HeaderRestore, one.ID)
+	_, err = w.conn.Events().PublishMsg(bustest.Deadline(t), m)
+	w.must(err)
+	w.must(one.End(bustest.Deadline(t))) // the answer to the call before may have been lost
 }
 
 // A session that was restored is kept for as long as a rule keeps sessions after their last activity.
