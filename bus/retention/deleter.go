@@ -69,7 +69,8 @@ type Deleted struct {
 // Delete completes an interrupted deletion first.
 //
 // The error wraps [ErrBusy] if a run is active, inputs, commands or a timer wait, or the session is being restored,
-// unless Force is set; nothing is changed then. It wraps [ErrNoSession] if there is no log. After any other error the caller should call Delete again.
+// unless Force is set; nothing is changed then. It wraps [ErrNoSession] if there is no log. After any other error the
+// caller should call Delete again.
 func (d *Deleter) Delete(ctx context.Context, r Request) (Deleted, error) {
 	if err := schemas.CheckSession(r.Session); err != nil {
 		return Deleted{}, fmt.Errorf("retention: delete: %w", err)
