@@ -167,6 +167,7 @@ export class Link {
   async retry(f, { signal, timeout = this.requestTimeout } = {}) {
     const end = Date.now() + timeout;
     let limit = FIRST_TIMEOUT;
+    let last;
     for (let pause = MIN_PAUSE; ; pause = Math.min(2 * pause, MAX_PAUSE)) {
       signal?.throwIfAborted();
       try {
@@ -174,10 +175,11 @@ export class Link {
         return await f(Math.max(1, Math.min(limit, end - Date.now())));
       } catch (err) {
         if (!isTransient(err)) throw err;
+        if (last === undefined || err.name !== "TimeoutError") last = err; // a timeout tells less than the error before it
         if (err.code === FLOODED) pause = MIN_PAUSE;
         await sleep(Math.min(pause, Math.max(0, end - Date.now())), signal);
         signal?.throwIfAborted();
-        if (Date.now() >= end) throw new Error(`gave up after ${timeout} ms: ${err.message}`, { cause: err });
+        if (Date.now() >= end) throw new Error(`gave up after ${timeout} ms: ${last.message}`, { cause: last });
       }
       limit *= 2;
     }
