@@ -37,12 +37,14 @@ func (ix *Index) audit(ctx context.Context) error {
 }
 
 // purgeStrays purges subjects of logs that contain only answers of servers to forged requests. A subject with one
-// message of a log is left alone.
+// message of a log is left alone; so is one with wildcards: as the filter of a purge it would match all logs.
 func (ix *Index) purgeStrays(ctx context.Context, stream jetstream.Stream, info *jetstream.StreamInfo) error {
 	checked, purged := 0, 0
 	for subject := range info.State.Subjects {
 		session, err := ix.subjects.ParseEvent(subject)
 		switch {
+		case !natsio.Literal(subject):
+			continue
 		case err != nil:
 			session = ""
 		case ix.Get(session) != nil:
