@@ -101,7 +101,7 @@ func (t *Timers) cancel(ctx context.Context, session, name string) error {
 		if TimerName(subject) != name {
 			continue
 		}
-		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+		if err := natsio.PurgeSubject(ctx, stream, subject); err != nil {
 			return err
 		}
 	}

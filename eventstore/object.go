@@ -172,19 +172,14 @@ func (s *Store) deleteObject(ctx context.Context, name string, upTo uint64) erro
 		if err != nil {
 			return err
 		}
-		if !natsio.Literal(info.NUID) {
-			return fmt.Errorf("object %s has the chunks %.100q, which are no name of chunks", name, info.NUID)
+		var bound []jetstream.StreamPurgeOpt
+		if upTo != 0 {
+			bound = append(bound, jetstream.WithPurgeSequence(upTo+1)) // the server purges lower sequences
 		}
-		for _, subject := range []string{chunkSubject(info.NUID), entrySubject(name)} {
-			purge := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(subject)}
-			if upTo != 0 {
-				purge = append(purge, jetstream.WithPurgeSequence(upTo+1)) // the server purges lower sequences
-			}
-			if err := stream.Purge(ctx, purge...); err != nil {
-				return err
-			}
+		if err := natsio.PurgeSubject(ctx, stream, chunkSubject(info.NUID), bound...); err != nil {
+			return fmt.Errorf("chunks of object %s: %w", name, err)
 		}
-		return nil
+		return natsio.PurgeSubject(ctx, stream, entrySubject(name), bound...)
 	})
 }
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -70,7 +70,7 @@ func (a *attempts) reset(ctx context.Context, seq uint64) {
 	defer cancel()
 	stream, err := a.conn.JetStream().Stream(ctx, schemas.StreamAttempts)
 	if err == nil {
-		err = stream.Purge(ctx, jetstream.WithPurgeSubject(a.conn.Subjects().Attempt(seq)))
+		err = natsio.PurgeSubject(ctx, stream, a.conn.Subjects().Attempt(seq))
 	}
 	a.logError(seq, err)
 }

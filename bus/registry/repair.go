@@ -116,7 +116,7 @@ func (p *Profiles) stored(ctx context.Context, name string, revision uint64) ([]
 func (p *Profiles) purge(ctx context.Context, name string, before uint64) error {
 	stream, err := p.conn.JetStream().Stream(ctx, "KV_"+schemas.BucketProfiles)
 	if err == nil {
-		err = stream.Purge(ctx, jetstream.WithPurgeSubject(bucketSubject(name)), jetstream.WithPurgeSequence(before))
+		err = natsio.PurgeSubject(ctx, stream, bucketSubject(name), jetstream.WithPurgeSequence(before))
 	}
 	if err != nil {
 		return fmt.Errorf("purge profile %s before revision %d: %w", name, before, err)

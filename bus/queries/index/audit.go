@@ -85,6 +85,6 @@ func (ix *Index) purgeStray(ctx context.Context, stream jetstream.Stream, subjec
 			return false, nil // a log, or unknown
 		}
 	}
-	err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(newest.Sequence+1))
+	err = natsio.PurgeSubject(ctx, stream, subject, jetstream.WithPurgeSequence(newest.Sequence+1))
 	return err == nil, err
 }

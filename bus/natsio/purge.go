@@ -1,0 +1,19 @@
+package natsio
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// PurgeSubject purges the messages of one subject. Subjects that are read from a stream are purged with it: anybody who
+// can have a server answer there may have made them, and one with wildcards would purge other subjects too. PurgeSubject
+// refuses those.
+func PurgeSubject(ctx context.Context, s jetstream.Stream, subject string, more ...jetstream.StreamPurgeOpt) error {
+	if !Literal(subject) {
+		return fmt.Errorf("purge %.200q of %s: the subject has wildcards and would match others", subject,
+			s.CachedInfo().Config.Name)
+	}
+	return s.Purge(ctx, append(more, jetstream.WithPurgeSubject(subject))...)
+}
