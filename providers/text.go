@@ -1,7 +1,9 @@
 package providers
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"unicode/utf16"
 
@@ -17,6 +19,19 @@ func CleanText(s string) string { return wtf8.Clean(s) }
 // every delta. If that is not possible, it returns {}. Its cost is proportional to the length of the text, so call it
 // only to show a call in progress, not for every delta.
 func PartialArguments(text string) json.RawMessage { return partialjson.Parse(text) }
+
+// ObjectOf returns the arguments of a tool call as a JSON object, for vendors that refuse transcripts with any other
+// value. Arguments that are missing or null become {}, and any other value the member "value": a model can stream
+// what no tool accepts, and has to be shown what it was.
+func ObjectOf(arguments json.RawMessage) json.RawMessage {
+	switch text := bytes.TrimSpace(arguments); {
+	case len(text) == 0 || string(text) == "null":
+		return json.RawMessage("{}")
+	case text[0] != '{':
+		return slices.Concat(json.RawMessage(`{"value":`), text, json.RawMessage("}"))
+	}
+	return arguments
+}
 
 // CleanID returns a tool call's id with every UTF-16 unit outside [A-Za-z0-9_-] replaced by an underscore, cut after
 // max.

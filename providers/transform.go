@@ -1,7 +1,9 @@
 package providers
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/loopbus/loopbus/providers/internal/wtf8"
@@ -29,14 +31,15 @@ type IDRule func(id string, from *schemas.AssistantMessage) string
 //
 //   - A model without image input gets a line of text for images.
 //   - Of replies by another model, thinking becomes text, hidden thinking and signatures are removed, and tool calls
-//     get ids by the rule; a nil rule keeps them. The model's own replies are unchanged. Thinking without text and
-//     signature is removed.
+//     get ids by the rule; a nil rule keeps them. An id that is empty, or that another call has, gets a number before
+//     it, and a name that no tool can have becomes one that vendors accept. The model's own replies are unchanged.
+//     Thinking without text and signature is removed.
 //   - Failed and aborted replies are removed; their tool results stay.
 //   - A tool call without a result gets one that says so, because vendors require one.
 //   - Texts are cleaned, see [CleanText]. Messages of application-defined roles are removed.
 func Transform(messages schemas.Messages, target *Model, rule IDRule) schemas.Messages {
-	t := transformer{target: target, rule: rule, ids: make(map[string]string),
-		out: make(schemas.Messages, 0, len(messages))}
+	t := transformer{target: target, rule: rule, sent: make(map[string]sentCall), used: make(map[string]bool),
+		times: make(map[string]int), out: make(schemas.Messages, 0, len(messages))}
 	for _, m := range messages {
 		switch m := m.(type) {
 		case *schemas.UserMessage:
@@ -57,10 +60,15 @@ func Transform(messages schemas.Messages, target *Model, rule IDRule) schemas.Me
 type transformer struct {
 	target *Model
 	rule   IDRule
-	ids    map[string]string  // old id of a call -> new id
-	open   []schemas.ToolCall // calls of the last reply, with their new ids, that have no result yet
+	sent   map[string]sentCall // the latest call with an id, as it is sent
+	used   map[string]bool     // ids that are sent
+	times  map[string]int      // calls by other models with an id
+	open   []schemas.ToolCall  // calls of the last reply, as they are sent, that have no result yet
 	out    schemas.Messages
 }
+
+// sentCall is what is sent as id and name of a call whose name was was.
+type sentCall struct{ id, name, was string }
 
 func (t *transformer) user(m *schemas.UserMessage) {
 	user := *m
@@ -71,8 +79,11 @@ func (t *transformer) user(m *schemas.UserMessage) {
 func (t *transformer) result(m *schemas.ToolResultMessage) {
 	result := *m
 	result.Content = t.visible(m.Content, TextToolImageOmitted)
-	if id, ok := t.ids[m.ToolCallID]; ok {
-		result.ToolCallID = id
+	if c, ok := t.sent[m.ToolCallID]; ok {
+		result.ToolCallID = c.id
+		if m.ToolName == c.was {
+			result.ToolName = c.name
+		}
 	}
 	t.open = slices.DeleteFunc(t.open, func(c schemas.ToolCall) bool { return c.ID == result.ToolCallID })
 	t.out = append(t.out, &result)
@@ -119,20 +130,50 @@ func thinking(b schemas.Thinking, own bool) schemas.Content {
 	return schemas.Text{Text: b.Thinking}
 }
 
-// call returns the call with an id that the vendor accepts, and records the id for the results of the call.
+// call returns the call in a form that the vendor accepts, and records that form for the results of the call.
 func (t *transformer) call(c schemas.ToolCall, from *schemas.AssistantMessage, own bool) schemas.ToolCall {
-	if own {
-		return c
+	id, name := c.ID, c.Name
+	if !own {
+		c.ThoughtSignature = ""
+		c.ID, c.Name = t.freeID(id, from), callName(name)
 	}
-	c.ThoughtSignature = ""
-	if t.rule != nil {
-		if id := t.rule(c.ID, from); id != c.ID {
-			t.ids[c.ID] = id
-			c.ID = id
-		}
+	if !from.Failed() { // a failed reply is not sent
+		t.used[c.ID] = true
 	}
+	t.sent[id] = sentCall{c.ID, c.Name, name}
 	return c
 }
+
+// freeID returns the id that a call by another model is sent with. Vendors refuse transcripts in which two calls have
+// the same id; servers that count the calls of a reply make such ids, and a rule can make two ids alike.
+func (t *transformer) freeID(id string, from *schemas.AssistantMessage) string {
+	for {
+		t.times[id]++
+		free := numbered(id, t.times[id])
+		if t.rule != nil {
+			free = t.rule(free, from)
+		}
+		if free != "" && !t.used[free] {
+			return free
+		}
+	}
+}
+
+// numbered returns the id for the nth call that has this id. Where an id consists of two, joined by a "|", both get the
+// number.
+func numbered(id string, n int) string {
+	if n == 1 {
+		return id
+	}
+	number := strconv.Itoa(n) + "_"
+	return number + strings.ReplaceAll(id, "|", "|"+number)
+}
+
+// callName returns the name of a called tool if a tool can have it, and otherwise one that vendors accept: a model can
+// call what does not exist by any name.
+func callName(name string) string { return cmp.Or(CleanID(name, maxName), "unnamed") }
+
+const maxName = 64
 
 // visible returns the blocks with clean text, and one line for each run of images if the model cannot see them.
 func (t *transformer) visible(blocks schemas.Contents, line string) schemas.Contents {

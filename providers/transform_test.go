@@ -52,6 +52,22 @@ func answer(id string, content ...schemas.Content) *schemas.ToolResultMessage {
 	return &schemas.ToolResultMessage{ToolCallID: id, ToolName: "ls", Content: content}
 }
 
+func call(id, name string) schemas.Content {
+	return schemas.ToolCall{ID: id, Name: name, Arguments: json.RawMessage("{}")}
+}
+
+func result(id, name string) *schemas.ToolResultMessage {
+	m := answer(id)
+	m.ToolName = name
+	return m
+}
+
+func unanswered(id, name string) *schemas.ToolResultMessage {
+	m := noAnswer(id)
+	m.ToolName = name
+	return m
+}
+
 func noAnswer(id string) *schemas.ToolResultMessage {
 	m := answer(id, say(providers.TextNoResult))
 	m.IsError = true
@@ -90,6 +106,26 @@ func TestTransform(t *testing.T) {
 				answer("c|1")},
 			schemas.Messages{foreign(say("hm"), say("a"), unsigned("c_1")), answer("c_1")},
 		},
+		"calls with one id": { // of servers that count the calls of a reply
+			seeing,
+			schemas.Messages{foreign(ask("c0")), answer("c0", say("a")), foreign(ask("c0")), answer("c0", say("b")),
+				own(ask("c0")), answer("c0", say("c")), foreign(ask("c0"), ask("")), answer("c0", say("d")), answer("")},
+			schemas.Messages{foreign(unsigned("c0")), answer("c0", say("a")), foreign(unsigned("2_c0")),
+				answer("2_c0", say("b")), own(ask("c0")), answer("c0", say("c")), foreign(unsigned("3_c0"), unsigned("2_")),
+				answer("3_c0", say("d")), answer("2_")},
+		},
+		"ids that a vendor cannot tell apart": {
+			seeing,
+			schemas.Messages{foreign(ask("a.b"), ask("a_b")), answer("a_b"), answer("a.b")},
+			schemas.Messages{foreign(unsigned("a_b"), unsigned("2_a_b")), answer("2_a_b"), answer("a_b")},
+		},
+		"names that no tool has": {
+			seeing,
+			schemas.Messages{foreign(call("c1", "bash<|x|>"), call("c2", "")), result("c1", "bash<|x|>"), own(call("c3", "a b")),
+				result("c3", "a b")},
+			schemas.Messages{foreign(call("c1", "bash__x__"), call("c2", "unnamed")), result("c1", "bash__x__"),
+				unanswered("c2", "unnamed"), own(call("c3", "a b")), result("c3", "a b")},
+		},
 		"failed replies": {
 			seeing,
 			schemas.Messages{user(say("a")), failed(ask("c")), answer("c"), user(say("b"))},
@@ -119,6 +155,16 @@ func TestTransform(t *testing.T) {
 				t.Errorf("what was given has changed: %s", after)
 			}
 		})
+	}
+}
+
+func TestObjectOf(t *testing.T) {
+	t.Parallel()
+	for arguments, want := range map[string]string{"": "{}", " null": "{}", ` {"a":1}`: ` {"a":1}`, `["a"]`: `{"value":["a"]}`,
+		`"a" `: `{"value":"a"}`, "3": `{"value":3}`} {
+		if got := providers.ObjectOf(json.RawMessage(arguments)); string(got) != want {
+			t.Errorf("%q: %s, want %s", arguments, got, want)
+		}
 	}
 }
 

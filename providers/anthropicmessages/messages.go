@@ -1,7 +1,6 @@
 package anthropicmessages
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -87,17 +86,10 @@ func assistantBlocks(content schemas.Contents) (blocks []anthropic.ContentBlockP
 				blocks = append(blocks, anthropic.NewThinkingBlock(c.ThinkingSignature, c.Thinking))
 			}
 		case schemas.ToolCall:
-			blocks = append(blocks, anthropic.NewToolUseBlock(c.ID, arguments(c), c.Name))
+			blocks = append(blocks, anthropic.NewToolUseBlock(c.ID, providers.ObjectOf(c.Arguments), c.Name))
 		}
 	}
 	return blocks
-}
-
-func arguments(c schemas.ToolCall) json.RawMessage {
-	if len(c.Arguments) == 0 || string(c.Arguments) == "null" {
-		return json.RawMessage("{}")
-	}
-	return c.Arguments
 }
 
 // toolResult returns a tool result. Without images it is sent as a plain string, which the SDK has no type for.

@@ -92,7 +92,7 @@ func (c *converter) assistantBlocks(content schemas.Contents) (blocks []types.Co
 				blocks = append(blocks, reasoning)
 			}
 		case schemas.ToolCall:
-			input, err := documentOf(b.Arguments, "arguments of tool call "+b.ID)
+			input, err := documentOf(providers.ObjectOf(b.Arguments), "arguments of tool call "+b.ID)
 			if err != nil {
 				return nil, err
 			}

@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"encoding/json"
 	"regexp"
 	"strconv"
 	"strings"
@@ -106,10 +105,7 @@ func (w *writer) reply(m *schemas.AssistantMessage) (list []*part) {
 			}
 			list = append(list, p)
 		case schemas.ToolCall:
-			call := &functionCall{Name: b.Name, Args: b.Arguments}
-			if len(call.Args) == 0 {
-				call.Args = json.RawMessage("{}")
-			}
+			call := &functionCall{Name: b.Name, Args: providers.ObjectOf(b.Arguments)}
 			if w.withIDs {
 				call.ID = b.ID
 			}
