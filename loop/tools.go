@@ -67,13 +67,16 @@ func (s *State) Definition(name string) *schemas.ToolDefinition {
 }
 
 // Refusal returns the error text that a call is answered with instead of being executed, or "". A call is refused if
-// the reply was cut off, because its arguments may be incomplete; if the run is being aborted and the call has not
-// begun or waits for approval; and if it requests one copy of the session too many.
+// the reply was cut off, because its arguments may be incomplete, or if they are no complete JSON; if the run is being
+// aborted and the call has not begun or waits for approval; and if it requests one copy of the session too many.
 func (s *State) Refusal(c Call) string {
 	switch {
 	case s.Run.Turn.Reply.StopReason == schemas.StopLength:
 		return fmt.Sprintf("Tool call %q was not executed: the response hit the output token limit, so its arguments "+
 			"may be truncated. Re-issue the tool call with complete arguments.", c.ToolCall.Name)
+	case c.ToolCall.Incomplete:
+		return fmt.Sprintf("Tool call %q was not executed: its arguments are not complete JSON, so they may be "+
+			"truncated. Re-issue the tool call with complete arguments.", c.ToolCall.Name)
 	case s.Run.Abort != nil && (c.Key == "" || c.AwaitsApproval()):
 		return TextAborted
 	case c.Branch > schemas.MaxBranchesOfRun:

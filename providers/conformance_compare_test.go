@@ -104,6 +104,9 @@ func eventsOf(events []schemas.StreamEvent) (list []any) {
 		if e.Type == schemas.StreamStart {
 			delete(o, "reason")
 		}
+		if call, ok := o["toolCall"].(object); ok {
+			delete(call, "incomplete")
+		}
 		list = append(list, o)
 	}
 	return list
@@ -112,6 +115,9 @@ func eventsOf(events []schemas.StreamEvent) (list []any) {
 func messageOf(m *schemas.AssistantMessage) any {
 	o := jsonValue(m).(object)
 	delete(o, "timestamp")
+	for _, block := range asList(o["content"]) {
+		delete(block.(object), "incomplete")
+	}
 	return o
 }
 

@@ -18,7 +18,10 @@ func CleanText(s string) string { return wtf8.Clean(s) }
 // PartialArguments completes the partially streamed JSON arguments of a tool call to valid JSON, which grows with
 // every delta. If that is not possible, it returns {}. Its cost is proportional to the length of the text, so call it
 // only to show a call in progress, not for every delta.
-func PartialArguments(text string) json.RawMessage { return partialjson.Parse(text) }
+func PartialArguments(text string) json.RawMessage {
+	arguments, _ := partialjson.Parse(text)
+	return arguments
+}
 
 // ObjectOf returns the arguments of a tool call as a JSON object, for vendors that refuse transcripts with any other
 // value. Arguments that are missing or null become {}, and any other value the member "value": a model can stream

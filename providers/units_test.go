@@ -18,7 +18,7 @@ import (
 // that can be encoded as JSON.
 var unitFunctions = map[string]func(args []json.RawMessage) (any, error){
 	"parseStreamingJson": func(args []json.RawMessage) (any, error) {
-		return partialjson.Parse(arg[string](args, 0)), nil
+		return providers.PartialArguments(arg[string](args, 0)), nil
 	},
 	"parseJsonWithRepair": func(args []json.RawMessage) (any, error) {
 		if v, ok := partialjson.Repair(arg[string](args, 0)); ok {

@@ -221,5 +221,6 @@ func (c ToolCall) appendJSON(o *object) {
 	o.text("name", c.Name)
 	o.raw("arguments", c.Arguments)
 	o.optionalText("thoughtSignature", c.ThoughtSignature)
+	o.optionalFlag("incomplete", c.Incomplete)
 	o.end()
 }

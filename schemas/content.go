@@ -43,12 +43,15 @@ type Image struct {
 }
 
 // ToolCall is a model's request to run a tool. Arguments is the JSON exactly as the model wrote it, normally an object:
-// validation errors quote it, in the order of its members. ThoughtSignature is kept byte for byte.
+// validation errors quote it, in the order of its members. ThoughtSignature is kept byte for byte. A call is Incomplete
+// if what the model streamed as its arguments is no complete JSON; Arguments is then as much of it as could be read. It
+// is not executed: half of a command or of a file's text may do damage.
 type ToolCall struct {
 	ID               string          `json:"id"`
 	Name             string          `json:"name"`
 	Arguments        json.RawMessage `json:"arguments"`
 	ThoughtSignature string          `json:"thoughtSignature,omitempty"`
+	Incomplete       bool            `json:"incomplete,omitempty"`
 }
 
 // ContentType returns "text".

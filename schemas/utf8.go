@@ -126,7 +126,7 @@ func validContent(c Content) (Content, bool) {
 		if nestedDeeper(b.Arguments, maxNested) || len(b.Arguments) > 0 && !json.Valid(b.Arguments) {
 			b.Arguments, changed = []byte("{}"), true
 		}
-		c = ToolCall{mend(b.ID), mend(b.Name), []byte(mend(string(b.Arguments))), mend(b.ThoughtSignature)}
+		c = ToolCall{mend(b.ID), mend(b.Name), []byte(mend(string(b.Arguments))), mend(b.ThoughtSignature), b.Incomplete}
 	}
 	return c, changed
 }

@@ -19,6 +19,30 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
+// A call whose arguments were cut off, or have a mistake, says so in its event and in the reply.
+func TestIncompleteArguments(t *testing.T) {
+	for text, want := range map[string]bool{`{"command":"rm -rf precious`: true, `{"command":"rm"}`: false, ``: false} {
+		for _, ends := range []bool{true, false} {
+			events, final := collect(t, t.Context(), request(), func(_ context.Context, s *assemble.Stream) error {
+				call := s.OpenToolCall("c1", "bash")
+				call.Delta(text)
+				if ends {
+					call.End()
+				}
+				s.Finish(schemas.StopToolUse)
+				return nil
+			})
+			var said bool
+			for _, e := range events {
+				said = said || e.ToolCall != nil && e.ToolCall.Incomplete
+			}
+			if calls := final.Content.ToolCalls(); len(calls) != 1 || calls[0].Incomplete != want || said != want {
+				t.Errorf("%q, ended by the vendor %v: reply %v, event %v", text, ends, calls, said)
+			}
+		}
+	}
+}
+
 func TestBlocksMayOverlap(t *testing.T) {
 	events, final := collect(t, t.Context(), request(), func(_ context.Context, s *assemble.Stream) error {
 		s.Start()
@@ -135,7 +159,7 @@ func TestAbortKeepsContent(t *testing.T) {
 		return errors.New("some words of the SDK")
 	})
 	want := schemas.Contents{schemas.Text{Text: "half"},
-		schemas.ToolCall{ID: "c", Name: "ls", Arguments: json.RawMessage(`{"path":"/tm"}`)}}
+		schemas.ToolCall{ID: "c", Name: "ls", Arguments: json.RawMessage(`{"path":"/tm"}`), Incomplete: true}}
 	if d := cmp.Diff(want, final.Content); d != "" || final.StopReason != schemas.StopAborted ||
 		final.ErrorMessage != providers.TextAborted {
 		t.Errorf("%s %q (-want +got):\n%s", final.StopReason, final.ErrorMessage, d)

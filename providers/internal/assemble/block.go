@@ -24,6 +24,8 @@ type Block struct {
 	redacted  bool
 	id, name  string
 	arguments json.RawMessage // of a tool call; nil until it has ended
+
+	incomplete bool // the arguments
 }
 
 // OpenText begins a block of text.
@@ -158,27 +160,30 @@ func (b *Block) End() {
 	case schemas.ContentThinking:
 		e.Type, e.Content = schemas.StreamThinkingEnd, b.text.String()
 	case schemas.ContentToolCall:
-		b.arguments = b.parseArguments()
+		b.arguments, b.incomplete = b.parseArguments()
 		call := b.toolCall()
 		e.Type, e.ToolCall = schemas.StreamToolCallEnd, &call
 	}
 	b.s.send(e)
 }
 
-// parseArguments returns the arguments of a call as valid JSON, or {} if the reply has too many JSON values.
-func (b *Block) parseArguments() json.RawMessage {
-	if arguments := partialjson.Parse(b.text.String()); b.s.countValues(arguments) {
-		return arguments
+// parseArguments returns the arguments of a call as valid JSON, or {} if the reply has too many JSON values. They are
+// incomplete if the text is no JSON: it was cut off, or has a mistake.
+func (b *Block) parseArguments() (arguments json.RawMessage, incomplete bool) {
+	arguments, complete := partialjson.Parse(b.text.String())
+	if !b.s.countValues(arguments) {
+		arguments = json.RawMessage("{}")
 	}
-	return json.RawMessage("{}")
+	return arguments, !complete
 }
 
 func (b *Block) toolCall() schemas.ToolCall {
-	arguments := b.arguments
+	arguments, incomplete := b.arguments, b.incomplete
 	if arguments == nil {
-		arguments = b.parseArguments()
+		arguments, incomplete = b.parseArguments()
 	}
-	return schemas.ToolCall{ID: b.id, Name: b.name, Arguments: arguments, ThoughtSignature: string(b.signature)}
+	return schemas.ToolCall{ID: b.id, Name: b.name, Arguments: arguments, ThoughtSignature: string(b.signature),
+		Incomplete: incomplete}
 }
 
 // EndAll ends all open blocks in the order of their indexes. The end of the stream does the same.

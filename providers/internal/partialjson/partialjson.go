@@ -12,21 +12,24 @@ import (
 // enough, Parse completes it: it closes open strings, lists and objects, and drops a member without a value, a number
 // or an escape that is truncated, and everything after a mistake. A text without any value becomes {}.
 //
+// whole is false if Parse had to complete the text: what it returns is then less than what was meant. No text at all is
+// whole, because some vendors stream nothing for a call without arguments.
+//
 // The cost of a call is linear in the length of the text, so call it when the value is needed and not for each delta.
-func Parse(text string) json.RawMessage {
+func Parse(text string) (v json.RawMessage, whole bool) {
 	if strings.TrimSpace(text) == "" {
-		return json.RawMessage("{}")
+		return json.RawMessage("{}"), true
 	}
 	if v, ok := Repair(text); ok {
-		return v
+		return v, true
 	}
 	if v, ok := complete(text); ok {
-		return v
+		return v, false
 	}
 	if v, ok := complete(repairStrings(text)); ok {
-		return v
+		return v, false
 	}
-	return json.RawMessage("{}")
+	return json.RawMessage("{}"), false
 }
 
 // Repair returns a complete text as compact JSON. It repairs two mistakes of models: it escapes raw control characters

@@ -20,8 +20,20 @@ func TestParse(t *testing.T) {
 		`?`: `{}`, `{"a":"` + "tab\t": `{}`,
 		`{"a":"x","b":"` + "\x01" + `\d"}`: `{"a":"x","b":"\u0001\\d"}`,
 	} {
-		if got := string(partialjson.Parse(in)); got != want {
+		if got, _ := partialjson.Parse(in); string(got) != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
+
+// What was cut off, or has a mistake, is not whole, however plausible it looks.
+func TestWhole(t *testing.T) {
+	for in, want := range map[string]bool{"": true, " {} ": true, `{"a":1}`: true, "{\"a\":\"tab\t\\d\"}": true,
+		`{"a":"rm -rf precious`: false, `{"a":1`: false, `{"a":1}}`: false, `{"a":"say "hello""}`: false, `{"a":"b" + "c"}`: false,
+		`?`: false, `{"a":NaN}`: false,
+	} {
+		if _, whole := partialjson.Parse(in); whole != want {
+			t.Errorf("%s: whole is %v", in, whole)
 		}
 	}
 }
@@ -32,7 +44,10 @@ func TestParseOfPrefixesGrows(t *testing.T) {
 	const text = `{"path":"/a/\u00e9\"x","n":[1,-2.5e3,{"deep":[true,null]}],"content":"line\nline 🙈","last":false}`
 	size := 0
 	for i := range text {
-		got := partialjson.Parse(text[:i])
+		got, whole := partialjson.Parse(text[:i])
+		if whole != (i == 0) {
+			t.Fatalf("%s: whole is %v", text[:i], whole)
+		}
 		if !json.Valid(got) {
 			t.Fatalf("%s: %s", text[:i], got)
 		}
@@ -41,14 +56,14 @@ func TestParseOfPrefixesGrows(t *testing.T) {
 		}
 		size = len(got)
 	}
-	if got := string(partialjson.Parse(text)); got != text {
+	if got, whole := partialjson.Parse(text); string(got) != text || !whole {
 		t.Errorf("%s, want it as it was", got)
 	}
 }
 
 func TestDeepNestingIsBounded(t *testing.T) {
 	for _, open := range []string{"[", `{"a":`} {
-		if got := partialjson.Parse(strings.Repeat(open, 200_000)); !json.Valid(got) {
+		if got, whole := partialjson.Parse(strings.Repeat(open, 200_000)); !json.Valid(got) || whole {
 			t.Errorf("%s nested: not JSON", open)
 		}
 	}
@@ -60,11 +75,11 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
-		got := partialjson.Parse(in)
+		got, _ := partialjson.Parse(in)
 		if !json.Valid(got) {
 			t.Fatalf("%q became %q", in, got)
 		}
-		if again := partialjson.Parse(string(got)); string(again) != string(got) {
+		if again, whole := partialjson.Parse(string(got)); string(again) != string(got) || !whole {
 			t.Fatalf("%q became %q, then %q", in, got, again)
 		}
 	})
