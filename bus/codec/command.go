@@ -45,11 +45,14 @@ func reject(code schemas.RejectCode, format string, args ...any) *RejectError {
 func DecodeCommand(session string, kind schemas.CommandKind, header nats.Header, data []byte, fallbackID string,
 	storedAt time.Time,
 ) (schemas.Command, error) {
-	if !schemas.KnownCommand(kind) {
-		return schemas.Command{}, reject(schemas.RejectUnknown, "there is no command %.40q", string(kind))
-	}
 	if err := checkHeaders(kind, header); err != nil {
 		return schemas.Command{}, err
+	}
+	if !schemas.KnownCommand(kind) {
+		if IsForeign(header, data) {
+			return schemas.Command{}, errAnswer
+		}
+		return schemas.Command{}, reject(schemas.RejectUnknown, "there is no command %.40q", string(kind))
 	}
 	body, err := openEnvelope(session, kind, header, data)
 	if err != nil {

@@ -121,6 +121,10 @@ func TestInvalidCommandsAreRejected(t *testing.T) {
 		want   schemas.RejectCode
 	}{
 		{"an unknown kind", "dance", nil, "x", schemas.RejectUnknown},
+		{"an unknown kind with nothing", "dance", nats.Header{"Loopbus-Command": {"dance"}}, "", schemas.RejectUnknown},
+		{"an acknowledgement at an unknown kind", "dance", nil, `{"stream":"AGENT_CMD","seq":7}`, schemas.RejectForeign},
+		{"an empty answer at an unknown kind", "dance", nil, "", schemas.RejectForeign},
+		{"a status at an unknown kind", "dance", nats.Header{"Status": {"404"}}, "", schemas.RejectForeign},
 		{"malformed JSON", "prompt", nil, `{"text":`, schemas.RejectInvalid},
 		{"a wrong type", "prompt", nil, `{"text":5}`, schemas.RejectInvalid},
 		{"blank text", "prompt", nil, " \n ", schemas.RejectInvalid},

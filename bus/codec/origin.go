@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -64,6 +65,18 @@ func checkHeaders(kind schemas.CommandKind, header nats.Header) error {
 	return nil
 }
 
+var errAnswer = reject(schemas.RejectForeign, "it is an answer of a NATS server or of a service")
+
+// IsForeign reports whether a message that is no command, whatever its session and kind, may be an answer of a server.
+// Nobody waits for the outcome of such a message, and whoever directed it here must not write into a session's log.
+func IsForeign(header nats.Header, data []byte) bool {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return !isFromClient(header)
+	}
+	var members map[string]json.RawMessage
+	return json.Unmarshal(data, &members) == nil && isAnswer(members)
+}
+
 // isFromClient reports whether a message has a header that only clients set.
 func isFromClient(header nats.Header) bool {
 	for name := range header {
@@ -89,7 +102,7 @@ func checkBare(kind schemas.CommandKind, header nats.Header, data []byte) error 
 		return nil // the command's schema has the better error; {} is not an answer of a server
 	}
 	if isAnswer(members) {
-		return reject(schemas.RejectForeign, "it is an answer of a NATS server or of a service")
+		return errAnswer
 	}
 	for name := range members {
 		if schemas.KnownMember(kind, name) {

@@ -86,6 +86,8 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 		return schemas.Command{}, errDropped
 	case foreign != "": // before all else, because any other rejection is recorded in the session's log
 		return reject(schemas.RejectForeign, "%s", foreign)
+	case size > maxCommandBytes && codec.IsForeign(b.header, b.data):
+		return reject(schemas.RejectForeign, "it is an answer of a NATS server of %d bytes", size)
 	case size > maxCommandBytes:
 		return reject(schemas.RejectTooLarge, "the payload has %d bytes, more than %d", size, maxCommandBytes)
 	}

@@ -93,7 +93,7 @@ func TestInboxTakesNoAnswerOfAServerForACommand(t *testing.T) {
 	bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
 	var sent int
 	for _, a := range serversAnswers(t, c) {
-		for _, kind := range commandKinds() {
+		for _, kind := range append(commandKinds(), "unknown") {
 			sent++
 			err := c.NATS().PublishMsg(&nats.Msg{Subject: a.subject, Header: a.header, Data: []byte(a.payload),
 				Reply: fmt.Sprintf("agent.cmd.victim%d.%s", sent, kind)})
@@ -110,7 +110,7 @@ func TestInboxTakesNoAnswerOfAServerForACommand(t *testing.T) {
 		t.Errorf("an answer was taken for a command of session %s: %v", session, h.texts(session))
 	}
 	for _, r := range h.rejections() {
-		if r.Code != schemas.RejectInvalid || !strings.Contains(r.Reason, "empty") {
+		if r.Code != schemas.RejectInvalid || !strings.Contains(r.Reason, "empty") || r.Kind == "unknown" {
 			t.Errorf("the log of a session was told %+v", r)
 		}
 	}
@@ -138,7 +138,11 @@ func TestForeignMessageIsNotRecordedForAnotherReason(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	bustest.Eventually(t, "both are rejected", func() bool { return bustest.Messages(t, c, schemas.StreamDead) == 2 })
+	state := fmt.Sprintf(`{"type":"io.nats.jetstream.api.v1.stream_info_response","x":%q}`, strings.Repeat("x", 600<<10))
+	if _, err := c.JetStream().Publish(bustest.Deadline(t), "agent.cmd.state.prompt", []byte(state)); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "all are rejected", func() bool { return bustest.Messages(t, c, schemas.StreamDead) == 3 })
 	for _, r := range h.rejections() {
 		t.Errorf("recorded in a session's log: %+v", r)
 	}
