@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -146,6 +147,36 @@ func TestForeignMessageIsNotRecordedForAnotherReason(t *testing.T) {
 	for _, r := range h.rejections() {
 		t.Errorf("recorded in a session's log: %+v", r)
 	}
+}
+
+// An answer of the API can be longer than what a consumer may pull at once. The inbox does not take it.
+func TestALongAnswerDoesNotStopTheInbox(t *testing.T) {
+	t.Parallel()
+	_, c := bustest.Small(t)
+	var h fakeHandler
+	bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
+	for i := range 3500 {
+		key := fmt.Sprintf("$KV.agent_profiles.%04d%s", i, strings.Repeat("x", 3800))
+		if _, err := c.JetStream().PublishAsync(key, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-c.JetStream().PublishAsyncComplete()
+	state := &nats.Msg{Subject: "$JS.API.STREAM.INFO.KV_agent_profiles", Data: []byte(`{"subjects_filter":">"}`)}
+	answer, err := c.NATS().RequestMsg(state, 10*time.Second)
+	if err != nil || len(answer.Data) < 13_000_000 {
+		t.Fatalf("the answer has %d bytes, %v", len(answer.Data), err)
+	}
+	state.Reply = "agent.cmd.other.prompt"
+	if err := c.NATS().PublishMsg(state); err != nil {
+		t.Fatal(err)
+	}
+	// The server answers in the order of the requests.
+	if _, err := c.NATS().RequestMsg(&nats.Msg{Subject: state.Subject, Data: state.Data}, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Send(t, c, "s1", "still there?")
+	bustest.Eventually(t, "the runner reads on", func() bool { return slices.Contains(h.texts("s1"), "still there?") })
 }
 
 // inCommands are the messages that wait in the inbox. Those that a server has stored under another subject are in

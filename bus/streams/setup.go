@@ -32,6 +32,8 @@ type Options struct {
 	// BlobMaxBytes is the largest size of the object store of payloads. By default it may use all the space that the
 	// server has for streams.
 	BlobMaxBytes int64
+
+	maxMessage int32 // bytes, set by Setup
 }
 
 // The defaults of [Options], and limits without an option.
@@ -43,6 +45,13 @@ const (
 	maxPartitions          = 1024
 	setupAttempts          = 20
 	setupTimeout           = time.Minute // long enough for a cluster to elect its leaders
+
+	// minMaxMessage is the size of the largest message in a stream, or the server's max_payload if that is more. Clients
+	// cannot publish more, but an answer of the JetStream API may be longer. A client that directs it to a stream would
+	// have a message stored there that consumers with a limit of bytes never get, nor anything behind it. A timer is
+	// small, and the inbox takes no larger one from its source.
+	minMaxMessage = 8 << 20
+	maxTimer      = 64 << 10
 
 	// toolDuplicateWindow is how long a repeated Nats-Msg-Id is recognised in tool calls. It is longer than a server keeps
 	// the connection of a runner that was suspended just when it sent a call: by default 2 pings, 2 minutes apart, have to
@@ -89,6 +98,7 @@ func Setup(ctx context.Context, c *bus.Conn, o Options) error {
 	if err != nil {
 		return fmt.Errorf("streams: set up streams: ask the server about JetStream: %w", err)
 	}
+	o.maxMessage = int32(max(minMaxMessage, c.NATS().MaxPayload()))
 	specs := append(streamSpecs(c.Subjects(), o), bucketSpecs(o)...)
 	// Refuse before changing anything: two deployments on one account should not half overwrite each other.
 	for _, spec := range specs {

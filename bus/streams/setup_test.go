@@ -63,6 +63,33 @@ func TestSetupChangesNothingTheSecondTime(t *testing.T) {
 	}
 }
 
+// Every stream refuses answers of a server that are longer than what a client can publish, also one of before.
+func TestSetupLimitsMessages(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	for _, stream := range everyStream {
+		cfg := configOf(t, c, stream)
+		if cfg.MaxMsgSize < 64<<10 || cfg.MaxMsgSize > 8<<20 {
+			t.Errorf("%s stores messages of %d bytes", stream, cfg.MaxMsgSize)
+		}
+		if cfg.MaxMsgSize = -1; stream == "AGENT_TOOL" {
+			cfg.MaxMsgSize = 16 << 20 // an operator's
+		}
+		if _, err := c.JetStream().UpdateStream(bustest.Deadline(t), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := streams.Setup(bustest.Deadline(t), c, streams.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, stream := range everyStream {
+		size := configOf(t, c, stream).MaxMsgSize
+		if want := int32(16 << 20); size < 64<<10 || size > 8<<20 && (stream != "AGENT_TOOL" || size != want) {
+			t.Errorf("%s stores messages of %d bytes", stream, size)
+		}
+	}
+}
+
 func TestSetupByManyProcessesAtOnce(t *testing.T) {
 	t.Parallel()
 	s := bustest.Server(t)

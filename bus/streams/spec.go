@@ -102,6 +102,7 @@ func (s spec) merge(have jetstream.StreamConfig) (next jetstream.StreamConfig, c
 	if have.ConsumerLimits.InactiveThreshold == 0 {
 		next.ConsumerLimits.InactiveThreshold = s.want.ConsumerLimits.InactiveThreshold
 	}
+	next.MaxMsgSize = max(have.MaxMsgSize, s.want.MaxMsgSize)
 	set(&next.Replicas, s.given.Replicas)
 	set(&next.MaxBytes, s.given.MaxBytes)
 	set(&next.MaxMsgs, s.given.MaxMsgs)

@@ -36,7 +36,7 @@ const (
 // streamSpecs returns the streams of docs/architecture.md and the stream of timers.
 func streamSpecs(s schemas.Subjects, o Options) []spec {
 	p := s.Prefix()
-	base := jetstream.StreamConfig{Replicas: o.Replicas}
+	base := jetstream.StreamConfig{Replicas: o.Replicas, MaxMsgSize: o.maxMessage}
 	return []spec{timerSpec(p, base), commandSpec(p, base, o), eventSpec(p, base, o), updateSpec(p, base),
 		toolSpec(p, base, o), deadSpec(p, base), spentSpec(p, base), attemptSpec(p, base)}
 }
@@ -52,6 +52,7 @@ func timerSpec(p string, base jetstream.StreamConfig) spec {
 	c.Retention = jetstream.LimitsPolicy
 	c.Discard = jetstream.DiscardOld // schedules need it; a limit would lose timers, so there is none
 	c.MaxMsgsPerSubject = 1          // a timer replaces the one with its name
+	c.MaxMsgSize = maxTimer
 	c.AllowMsgTTL = true
 	c.AllowMsgSchedules = true
 	c.AllowRollup = true
@@ -204,11 +205,12 @@ func bucketSpecs(o Options) []spec {
 }
 
 func kvSpec(o Options, kv jetstream.KeyValueConfig) spec {
-	kv.Replicas = o.Replicas
+	kv.Replicas, kv.MaxValueSize = o.Replicas, o.maxMessage
 	kv.History = 1
 	return spec{
 		want: jetstream.StreamConfig{
 			Name: "KV_" + kv.Bucket, Subjects: []string{"$KV." + kv.Bucket + ".>"}, Discard: jetstream.DiscardNew,
+			MaxMsgSize:  o.maxMessage,
 			AllowDirect: true, AllowRollup: true, DenyDelete: true,
 			AllowMsgTTL: kv.LimitMarkerTTL > 0, SubjectDeleteMarkerTTL: kv.LimitMarkerTTL,
 		},
@@ -244,8 +246,8 @@ func announcementSpec(o Options, bucket, description string, maxBytes int64) spe
 	return spec{
 		want: jetstream.StreamConfig{
 			Name: "KV_" + bucket, Description: description, Subjects: []string{"$KV." + bucket + ".>"},
-			Replicas: o.Replicas, MaxBytes: maxBytes, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
-			AllowDirect: true, DenyDelete: true, AllowMsgTTL: true,
+			Replicas: o.Replicas, MaxBytes: maxBytes, MaxMsgSize: o.maxMessage, MaxMsgsPerSubject: 1,
+			Discard: jetstream.DiscardNew, AllowDirect: true, DenyDelete: true, AllowMsgTTL: true,
 			ConsumerLimits: jetstream.StreamConsumerLimits{InactiveThreshold: consumerIdle},
 		},
 		given:     jetstream.StreamConfig{Replicas: o.Replicas},
@@ -270,8 +272,8 @@ func inputSpec(o Options) spec {
 		want: jetstream.StreamConfig{
 			Name: "OBJ_" + schemas.BucketInputs, Description: "inputs too big for a command",
 			Subjects: []string{prefix + ".C.>", prefix + ".M.>"}, Replicas: o.Replicas,
-			MaxBytes: inputBytes, MaxMsgs: inputMessages, MaxAge: inputAge, Discard: jetstream.DiscardNew, AllowDirect: true,
-			DenyDelete: true,
+			MaxBytes: inputBytes, MaxMsgs: inputMessages, MaxMsgSize: o.maxMessage, MaxAge: inputAge,
+			Discard: jetstream.DiscardNew, AllowDirect: true, DenyDelete: true,
 		},
 		given: jetstream.StreamConfig{Replicas: o.Replicas, MaxBytes: inputBytes, MaxMsgs: inputMessages,
 			MaxAge: inputAge},
@@ -285,7 +287,7 @@ func objectSpec(o Options, store jetstream.ObjectStoreConfig) spec {
 	return spec{
 		want: jetstream.StreamConfig{
 			Name: "OBJ_" + name, Subjects: []string{"$O." + name + ".C.>", "$O." + name + ".M.>"},
-			Discard: jetstream.DiscardNew, AllowDirect: true, AllowRollup: true,
+			MaxMsgSize: o.maxMessage, Discard: jetstream.DiscardNew, AllowDirect: true, AllowRollup: true,
 			ConsumerLimits: jetstream.StreamConsumerLimits{InactiveThreshold: consumerIdle},
 		},
 		given: jetstream.StreamConfig{Replicas: o.Replicas, MaxBytes: store.MaxBytes, MaxAge: store.TTL},
