@@ -158,7 +158,7 @@ func (a acceptance) tooMuch(waiting, size int) []schemas.EventData {
 
 func (a acceptance) prompt(d *schemas.Prompt) []schemas.EventData {
 	queue := schemas.QueuePrompts
-	if a.s.Busy() {
+	if a.s.Busy() || len(a.s.Prompts) > 0 && d.WhenBusy == schemas.BusyInterrupt {
 		switch d.WhenBusy {
 		case schemas.BusyReject:
 			return a.rejected(schemas.RejectBusy, TextBusyPrompt)
@@ -185,7 +185,7 @@ func (a acceptance) joining(busy schemas.WhenBusy) schemas.Queue {
 	return schemas.QueueFollowUp
 }
 
-// interrupt supersedes the waiting prompts: the run under way is aborted and the newest prompt comes next. It takes
+// interrupt supersedes the waiting prompts: a run under way is aborted and the newest prompt comes next. It takes
 // their place, so it is accepted however full the queues are, and of all interrupting prompts only one waits. It is
 // rejected only if it does not fit into the context.
 func (a acceptance) interrupt(d *schemas.Prompt) []schemas.EventData {
@@ -195,6 +195,9 @@ func (a acceptance) interrupt(d *schemas.Prompt) []schemas.EventData {
 	var superseded []schemas.EventData
 	for _, in := range a.s.Prompts {
 		superseded = append(superseded, &schemas.CommandSuperseded{CommandID: in.CommandID, Kind: in.Kind, By: a.c.ID})
+	}
+	if !a.s.Busy() {
+		return a.accepted(schemas.QueuePrompts, superseded...)
 	}
 	return a.accepted(schemas.QueueInterrupt, superseded...)
 }
@@ -225,6 +228,9 @@ func (a acceptance) abort(d *schemas.Abort) []schemas.EventData {
 	var withdrawn []schemas.EventData
 	if d.ClearQueue {
 		withdrawn = a.withdraw(a.s.Prompts, a.s.Steering, a.s.FollowUp)
+	}
+	if !a.s.Busy() && len(withdrawn) == 0 { // the next run may have to wait for its turn: to abort it is to withdraw it
+		withdrawn = a.withdraw(a.s.Prompts[:min(1, len(a.s.Prompts))])
 	}
 	if !a.s.Busy() && len(withdrawn) == 0 && !a.s.works() {
 		return a.rejected(schemas.RejectNoRun, "no run is under way")
