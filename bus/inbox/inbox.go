@@ -41,6 +41,8 @@ type Inbox struct {
 	sweeping sync.Mutex // held by sweepRound
 	swept    uint64     // below this sequence the stream has no message left that no consumer delivers
 
+	replicated atomic.Bool // the stream, when the newest consumer was created
+
 	name atomic.Pointer[string] // of the stream for ids of commands; set before anything is delivered
 
 	// Set by run, before anything is delivered.

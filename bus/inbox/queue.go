@@ -58,6 +58,8 @@ func (q queue) Create(ctx context.Context, c *reader.Consumer) (backlog uint64, 
 		return 0, fmt.Errorf("inbox: consumer %s of %s: %w", c.Name, schemas.StreamCommands, err)
 	}
 	q.consumer = consumer
+	cluster := consumer.CachedInfo().Cluster
+	q.replicated.Store(cluster != nil && len(cluster.Replicas) > 0)
 	return consumer.CachedInfo().NumPending, nil
 }
 

@@ -120,6 +120,14 @@ func (in *inbox) Counts(ctx context.Context, name string) (delivered, settled ui
 	return i.delivered, i.settled, err
 }
 
+func (in *inbox) First(ctx context.Context, p reader.Place, after uint64) (uint64, error) {
+	return ask(ctx, in.process, "first", func() (uint64, error) { return in.queue.first(p, after), nil })
+}
+
+func (in *inbox) Stored(ctx context.Context, c *reader.Consumer) (map[reader.Place]int, error) {
+	return ask(ctx, in.process, "stored", func() (map[reader.Place]int, error) { return in.queue.stored(c.Reads), nil })
+}
+
 func (in *inbox) Ack(reply string) {
 	var name string
 	var seq uint64

@@ -51,6 +51,7 @@ type consumer struct {
 	cursor    uint64 // sequence of the last message delivered
 	delivered uint64 // deliveries
 	pending   map[uint64]bool
+	skips     uint64 // the sequence of a message that it does not deliver; 0 for none
 }
 
 func newQueue(w *world) *queue { return &queue{w: w, shared: map[string]bool{}} }
@@ -85,7 +86,8 @@ func (q *queue) create(name string, reads []int) (waiting uint64, err error) {
 		return 0, reader.ErrOverlap
 	}
 	q.w.tell("queue: consumer %s of %v, overlapping %v", name, reads, overlap)
-	q.consumers = append(q.consumers, &consumer{name: name, reads: reads, pending: map[uint64]bool{}})
+	c := &consumer{name: name, reads: reads, pending: map[uint64]bool{}}
+	q.consumers = append(q.consumers, c)
 	if !q.w.healed && r.percent(5) {
 		time.AfterFunc(r.about(5*time.Second), func() {
 			if q.w.faulty() {
@@ -94,11 +96,40 @@ func (q *queue) create(name string, reads []int) (waiting uint64, err error) {
 		})
 	}
 	for _, m := range q.messages {
-		if slices.Contains(reads, m.partition) {
-			waiting++
+		if !slices.Contains(reads, m.partition) {
+			continue
+		}
+		if waiting++; c.skips == 0 && !q.w.healed && r.percent(10) { // as consumers of nats-server do
+			c.skips = m.seq
+			q.w.tell("queue: consumer %s skips %d", name, m.seq)
 		}
 	}
 	return waiting, nil
+}
+
+// first returns the sequence of the first stored message of a session behind after; 0 if there is none.
+func (q *queue) first(p reader.Place, after uint64) uint64 {
+	q.w.mu.Lock()
+	defer q.w.mu.Unlock()
+	for _, m := range q.messages {
+		if m.seq > after && m.partition == p.Partition && m.cmd.Session == p.Session {
+			return m.seq
+		}
+	}
+	return 0
+}
+
+// stored returns how many messages of each session are stored in some partitions.
+func (q *queue) stored(reads []int) map[reader.Place]int {
+	q.w.mu.Lock()
+	defer q.w.mu.Unlock()
+	all := map[reader.Place]int{}
+	for _, m := range q.messages {
+		if slices.Contains(reads, m.partition) {
+			all[reader.Place{Partition: m.partition, Session: m.cmd.Session}]++
+		}
+	}
+	return all
 }
 
 // consume connects an inbox to the deliveries of a consumer.
@@ -130,7 +161,7 @@ func (q *queue) serve(c *consumer) {
 		return
 	}
 	for _, m := range q.messages {
-		if m.seq <= c.cursor || !slices.Contains(c.reads, m.partition) {
+		if m.seq <= c.cursor || m.seq == c.skips || !slices.Contains(c.reads, m.partition) {
 			continue
 		}
 		m.deliveries++

@@ -53,6 +53,10 @@ func (q *queue) Reads(context.Context, string) ([]int, error) { return nil, nil 
 func (q *queue) Counts(context.Context, string) (delivered, settled uint64, err error) {
 	return 1, 0, nil
 }
+func (q *queue) First(context.Context, reader.Place, uint64) (uint64, error) { return 0, nil }
+func (q *queue) Stored(context.Context, *reader.Consumer) (map[reader.Place]int, error) {
+	return nil, nil
+}
 func (q *queue) Ack(reply string)                              { q.acked <- reply }
 func (q *queue) Refetch(context.Context, *reader.Message) bool { return false }
 

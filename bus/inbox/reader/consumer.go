@@ -28,8 +28,9 @@ type Consumer struct {
 	// Unverified is true if nobody knows what the consumer before has delivered.
 	Unverified bool
 
-	backlog uint64 // messages that were stored when it was created
-	suspect bool   // a lost runner may have started these
+	backlog uint64    // messages that were stored when it was created
+	suspect bool      // a lost runner may have started these
+	created time.Time // the time just before
 
 	// Guarded by the Reader's lock.
 	received uint64 // deliveries
@@ -202,7 +203,7 @@ func (r *Reader) replace(ctx context.Context, view membership.View, now *Consume
 // work; a session whose ownership is not confirmed is released.
 func (r *Reader) consume(ctx context.Context, c *Consumer) (err error) {
 	r.share.made++
-	c.Name = fmt.Sprintf("%s_%s%d", r.o.ID, r.o.Nonce, r.share.made)
+	c.Name, c.created = fmt.Sprintf("%s_%s%d", r.o.ID, r.o.Nonce, r.share.made), time.Now()
 	if c.backlog, err = r.o.Queue.Create(ctx, c); err != nil {
 		r.refused(err, false)
 		return err
@@ -278,6 +279,7 @@ func (r *Reader) check(ctx context.Context) {
 	if c == nil {
 		return
 	}
+	r.checkSkipped(ctx, c)
 	delivered, settled, err := r.o.Queue.Counts(ctx, c.Name)
 	r.mu.Lock()
 	defer r.mu.Unlock()

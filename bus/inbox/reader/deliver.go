@@ -43,7 +43,7 @@ func (r *Reader) process(d *delivery) {
 		switch {
 		case d.Rejected && tries%refetchEvery != refetchEvery-1: // all that is left is to acknowledge it
 		case tries == 0 && r.o.Handler.Void(d.ctx, d.Message):
-		case check && r.o.Queue.Refetch(d.ctx, d.Message):
+		case check && r.o.Queue.Refetch(d.ctx, d.Message), r.overtakes(d):
 			return
 		case !d.Rejected:
 			if tries > 0 {
@@ -153,6 +153,7 @@ func (r *Reader) acknowledge(d *delivery) (done bool) {
 		return d.released
 	}
 	d.consumer.acked++
+	d.of.settled = max(d.of.settled, d.Seq)
 	reply := d.reply
 	r.forget(d)
 	r.next(d.of)

@@ -51,6 +51,13 @@ type Queue interface {
 	// Counts returns how many messages a consumer has delivered, and how many of them were settled. Its error is
 	// [ErrConsumerNotFound] if the consumer was deleted.
 	Counts(ctx context.Context, name string) (delivered, settled uint64, err error)
+	// First returns the sequence of the first message of a session that is stored behind the sequence after; 0 if there
+	// is none, or if no consumer of this queue skips messages.
+	First(ctx context.Context, p Place, after uint64) (seq uint64, err error)
+	// Stored returns how many messages of each session are stored in the partitions of a consumer that has delivered
+	// all that it knows of. It returns nil if the consumer has more to deliver, if no consumer of this queue skips
+	// messages, or if there are too many messages to look at.
+	Stored(ctx context.Context, c *Consumer) (map[Place]int, error)
 	// Ack acknowledges the delivery with this reply subject. It does not wait for an answer.
 	Ack(reply string)
 	// Refetch reports whether a message was deleted from the stream. If it is still stored, Refetch reads the payload
@@ -107,6 +114,12 @@ type Message struct {
 	// letters. All that is left to do, on whichever runner, is to acknowledge it.
 	Rejected bool
 	Body     Body
+}
+
+// Place is where the messages of a session are stored.
+type Place struct {
+	Partition int
+	Session   string
 }
 
 // Body is the content of a message, as the Queue and the Handler know it.

@@ -18,6 +18,7 @@ type session struct {
 	// deliveries are in the order in which they start. Those that have entered the log come first; of the others only
 	// the first may be at work.
 	deliveries []*delivery
+	settled    uint64          // the largest sequence that was settled here
 	unverified bool            // another runner may have extended it
 	cancelling int             // released deliveries that have not returned; nothing starts before they have
 	ctx        context.Context // of its deliveries
@@ -65,7 +66,11 @@ func (r *Reader) Receive(c *Consumer, nth uint64, m *Message, reply string) {
 	s := r.sessionOf(m)
 	d := &delivery{Message: m, of: s, received: time.Now(), consumer: c, reply: reply,
 		suspect: c.suspect && c.received <= c.backlog}
+	late := s.isLate(m)
 	r.put(d)
+	if late {
+		r.release(s) // which has all of them start in their order
+	}
 	r.next(s)
 	if !d.started && m.Body.DropPayload() {
 		d.received = time.Time{}
