@@ -20,7 +20,7 @@ const (
 	protocol    = 4
 	maxPreauth  = 64 << 10 // limit of a frame before hello-ok, in bytes
 	maxFrame    = 8 << 20  // limit of a frame afterwards: room for a message with images
-	maxRequests = 16       // concurrent requests of a connection
+	maxRequests = 16       // requests of a connection in progress, or behind an earlier one of their session
 )
 
 // request is a frame of a client.
@@ -97,19 +97,38 @@ func (c *conn) converse(ctx context.Context, r *http.Request) {
 	c.b.places.spoken(silent)
 	c.ws.SetReadLimit(maxFrame)
 	c.parts.Go(func() { p.tick(ctx) })
-	slots := make(chan struct{}, maxRequests)
+	p.serve(ctx)
+}
+
+// serve calls the methods that the client requests, until the connection ends. Requests that change something in a
+// session come one after another, in the order of their frames; the others do not wait for any.
+func (p *peer) serve(ctx context.Context) {
+	var ordered queues
+	requests, waits := make(chan struct{}, maxRequests), make(chan struct{}, maxWaits)
 	for {
 		req, err := p.read(ctx)
 		if err != nil {
-			c.cancel(err)
+			p.cancel(err)
 			return
 		}
-		slots <- struct{}{} // backpressure on a client that sends faster than it is answered
-		c.parts.Go(func() {
-			defer func() { <-slots }()
+		places := requests
+		if req.Method == "agent.wait" { // it may take minutes, so it takes no place of the other requests
+			if places = waits; len(waits) == maxWaits {
+				p.answer(req, nil, errWaits)
+				continue
+			}
+		}
+		places <- struct{}{} // backpressure on a client that sends faster than it is answered
+		call := func() {
+			defer func() { <-places }()
 			payload, err := p.call(ctx, req)
 			p.answer(req, payload, err)
-		})
+		}
+		if name, ok := queueOf(req); ok {
+			ordered.add(&p.parts, name, call)
+		} else {
+			p.parts.Go(call)
+		}
 	}
 }
 

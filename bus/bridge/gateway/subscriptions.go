@@ -25,20 +25,18 @@ type subscription struct{ stop context.CancelFunc }
 func (s *subscriptions) init(p *peer) { s.p, s.all = p, map[string]*subscription{} }
 
 // add subscribes to a session from the end of its log on, with the reply being streamed. Adding it again changes
-// nothing.
+// nothing. Calls for one key come one after another. Other sessions do not wait while a log is read.
 func (s *subscriptions) add(ctx context.Context, key string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return errGone
-	case s.all[key] != nil:
-		return nil
-	case len(s.all) >= maxSubscriptions:
-		return &bridge.RequestError{Reason: "too many subscriptions: unsubscribe from another session"}
+	if known, err := s.has(key); known || err != nil {
+		return err
 	}
 	f, err := s.p.open(ctx, s.p.session(key))
 	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, err := s.hasLocked(key); known || err != nil {
 		return err
 	}
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -57,6 +55,25 @@ func (s *subscriptions) add(ctx context.Context, key string) error {
 		}
 	})
 	return nil
+}
+
+// has reports whether a session is subscribed to; its error is the reason why it cannot be.
+func (s *subscriptions) has(key string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hasLocked(key)
+}
+
+func (s *subscriptions) hasLocked(key string) (bool, error) {
+	switch {
+	case s.closed:
+		return false, errGone
+	case s.all[key] != nil:
+		return true, nil
+	case len(s.all) >= maxSubscriptions:
+		return false, &bridge.RequestError{Reason: "too many subscriptions: unsubscribe from another session"}
+	}
+	return false, nil
 }
 
 func (s *subscriptions) remove(key string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -15,7 +16,10 @@ const (
 	waitDefault = 30 * time.Second // default timeout of agent.wait, as in the protocol
 	waitMost    = 10 * time.Minute
 	maxRuns     = 256 // runs that a connection remembers
+	maxWaits    = 64  // calls of agent.wait of a connection at once
 )
+
+var errWaits = fmt.Errorf("the connection has %d calls of agent.wait already", maxWaits)
 
 // runs are the newest runs that a connection has started: a run id alone does not identify the session.
 type runs struct {
