@@ -12,6 +12,9 @@
 // Events of a run have their own seq, and the data of agent events contains the log's sequence. Other methods are
 // answered with INVALID_REQUEST.
 //
-// A client that disconnects stops nothing. Limits apply to connections, the size of frames, subscriptions, and the
-// time for a client to read a frame, to connect, and to answer a ping.
+// What a connection sends for one session takes effect in the order of its frames. Requests that only read or wait, and
+// those for other sessions, do not wait for it. chat.abort also withdraws messages of which no run has begun.
+//
+// A client that disconnects stops nothing. Limits apply to connections, the size of frames, requests in progress,
+// subscriptions, and the time for a client to read a frame, to connect, and to answer a ping.
 package gateway

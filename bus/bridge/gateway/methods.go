@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -176,36 +175,4 @@ func chatMessage(e loop.Entry) any {
 		return nil
 	}
 	return m
-}
-
-func (p *peer) chatAbort(ctx context.Context, raw json.RawMessage) (any, error) {
-	var params struct {
-		SessionKey string `json:"sessionKey"`
-		RunID      string `json:"runId"`
-	}
-	if err := decode(raw, &params); err != nil {
-		return nil, err
-	}
-	if params.SessionKey == "" {
-		return nil, &bridge.RequestError{Reason: "sessionKey is missing"}
-	}
-	s := p.session(params.SessionKey)
-	f, err := p.open(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	none := map[string]any{"ok": true, "aborted": false, "runIds": []string{}}
-	if f.State.Run == nil {
-		return none, nil
-	}
-	id := runID(f.State.Run.Command, f.State.Run.ID)
-	if params.RunID != "" && bridge.CommandID(params.RunID) != id {
-		return none, nil
-	}
-	err = s.Abort(ctx, "aborted by a client of the gateway")
-	var rejected *client.RejectedError
-	if errors.As(err, &rejected) && rejected.Code == schemas.RejectNoRun {
-		return none, nil
-	}
-	return map[string]any{"ok": true, "aborted": true, "runIds": []string{id}}, err
 }

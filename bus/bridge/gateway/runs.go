@@ -82,6 +82,14 @@ func (v *view) begin() {
 }
 
 func (v *view) take(i client.Item) error {
+	if i.Event != nil {
+		switch d := i.Event.Data.(type) {
+		case *schemas.CommandWithdrawn:
+			return v.neverBegan(d.CommandID, "the message was withdrawn")
+		case *schemas.CommandSuperseded:
+			return v.neverBegan(d.CommandID, "another message took the place of this one")
+		}
+	}
 	v.begin()
 	if v.run == "" {
 		return nil
@@ -108,6 +116,11 @@ func (v *view) take(i client.Item) error {
 		return v.end(i.Event, d)
 	}
 	return nil
+}
+
+// neverBegan ends the run that a message was to begin.
+func (v *view) neverBegan(run, why string) error {
+	return v.p.event("chat", chat{RunID: run, SessionKey: v.key, Seq: 1, State: "aborted", ErrorMessage: why}, nil)
 }
 
 func (v *view) tool(ts int64, seq uint64, data map[string]any) error {
