@@ -49,11 +49,13 @@ func New(c *client.Client, o Options) *Bridge {
 // Close withdraws the tools of clients, and answers their waiting calls with an error.
 func (b *Bridge) Close() { b.frontends.close() }
 
-// Abort is the handler that ends the run of a thread: {"threadId": …}. AG-UI itself has no request for it.
+// Abort is the handler that ends the run of a thread, and withdraws the prompts that wait for it or have not begun:
+// {"threadId": …}. AG-UI itself has no request for it.
 func (b *Bridge) Abort(w http.ResponseWriter, r *http.Request) {
 	in, err := read(w, r)
 	if err == nil {
-		err = b.c.Session(bridge.SessionID(in.ThreadID)).Abort(r.Context(), "aborted by its AG-UI client")
+		err = b.c.Session(bridge.SessionID(in.ThreadID)).Do(r.Context(),
+			&schemas.Abort{Reason: "aborted by its AG-UI client", ClearQueue: true})
 	}
 	var rejected *client.RejectedError
 	if err != nil && (!errors.As(err, &rejected) || rejected.Code != schemas.RejectNoRun) {
