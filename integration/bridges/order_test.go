@@ -218,8 +218,11 @@ func TestSlowRequestsHoldUpNoOthers(t *testing.T) {
 	if a := c.request("chat.send", message("s1", "hang", "k1", "")); !a.OK {
 		t.Fatalf("chat.send: %+v", a)
 	}
-	for i := range 40 {
+	for i := range 65 {
 		c.post(fmt.Sprintf("wait %d", i), "agent.wait", map[string]any{"runId": "k1", "timeoutMs": 600_000})
+	}
+	if a := c.answers("wait 64")["wait 64"]; a.OK || a.Error.Code != "UNAVAILABLE" {
+		t.Errorf("one request too many that waits: %+v", a)
 	}
 	c.post("slow 1", "chat.send", message("slow", "hello 1", "k1", "followup"))
 	c.post("slow 2", "chat.send", message("slow", "hello 2", "k2", "followup"))
