@@ -1,8 +1,6 @@
 package bedrockconversestream
 
 import (
-	"cmp"
-
 	"github.com/loopbus/loopbus/providers/internal/wtf8"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -50,7 +48,7 @@ type usage struct {
 func (u usage) counts() schemas.Usage {
 	return schemas.Usage{
 		Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
-		TotalTokens: cmp.Or(u.Total, u.Input+u.Output),
+		TotalTokens: u.Total,
 	}
 }
 

@@ -107,6 +107,7 @@ func (r *reader) event(name string, e event) error {
 	case "messageStop":
 		if r.stream.Keep(len(e.StopReason)) {
 			r.reason = e.StopReason
+			r.stream.Linger() // some gateways send no metadata
 		}
 	case "metadata":
 		r.counted = true

@@ -40,9 +40,5 @@ type usage struct {
 }
 
 func (u *usage) tokens() schemas.Usage {
-	out := schemas.Usage{Input: u.Prompt, Output: u.Completion, TotalTokens: u.Total}
-	if out.TotalTokens == 0 {
-		out.TotalTokens = out.Input + out.Output
-	}
-	return out
+	return schemas.Usage{Input: u.Prompt, Output: u.Completion, TotalTokens: u.Total}
 }

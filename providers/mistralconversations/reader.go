@@ -30,7 +30,7 @@ func newReader(s *assemble.Stream) *reader {
 	return &reader{s: s, calls: make(map[callKey]*assemble.Block), latest: make(map[int]*assemble.Block)}
 }
 
-// read reads the whole body.
+// read reads the reply to its end.
 func (r *reader) read(body io.Reader) error {
 	ended, err := chat.Read(body, r.s.Share(), r.chunk)
 	if err != nil {
@@ -77,6 +77,9 @@ func (r *reader) chunk(data []byte) error {
 		r.call(&first.Delta.ToolCalls[i])
 	}
 	r.finish(first.FinishReason)
+	if first.FinishReason != "" && (r.s.Answered() || r.s.Finished() != schemas.StopStop) {
+		r.s.Linger() // some servers send no [DONE]
+	}
 	return nil
 }
 

@@ -24,7 +24,7 @@ func newReader(s *assemble.Stream, m *providers.Model) *reader {
 	return &reader{s: s, model: m, calls: newCalls(s)}
 }
 
-// read reads the whole body.
+// read reads the reply to its end.
 func (r *reader) read(body io.Reader) error {
 	ended, err := chat.Read(body, r.s.Share(), r.chunk)
 	if err != nil {
@@ -68,6 +68,9 @@ func (r *reader) chunk(data []byte) error {
 	r.s.Alive()
 	r.delta(&first.Delta)
 	r.finish(first.FinishReason)
+	if first.FinishReason != "" && (r.s.Answered() || r.s.Finished() != schemas.StopStop) {
+		r.s.Linger() // some servers send no [DONE]
+	}
 	return nil
 }
 

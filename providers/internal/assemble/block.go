@@ -3,6 +3,7 @@ package assemble
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/loopbus/loopbus/providers/internal/partialjson"
@@ -195,12 +196,12 @@ func (s *Stream) EndAll() {
 
 // HasToolCalls reports whether a tool call has been opened.
 func (s *Stream) HasToolCalls() bool {
-	for _, b := range s.blocks {
-		if b.kind == schemas.ContentToolCall {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.blocks, func(b *Block) bool { return b.kind == schemas.ContentToolCall })
+}
+
+// Answered reports whether a text or a tool call has been opened: the vendor has sent more than thinking.
+func (s *Stream) Answered() bool {
+	return slices.ContainsFunc(s.blocks, func(b *Block) bool { return b.kind != schemas.ContentThinking })
 }
 
 func (b *Block) thinkingSignature() string {

@@ -13,10 +13,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-var (
-	errNoFinish = schemas.NewFailure(schemas.FailureConnection, "stream ended without a stop reason")
-	errIdle     = errors.New("idle")
-)
+var errNoFinish = schemas.NewFailure(schemas.FailureConnection, "stream ended without a stop reason")
 
 // A Stream is a reply in progress. Only the goroutine of play may use it. Once the caller has left its loop, the
 // methods do nothing, and the context of play is done.
@@ -29,8 +26,10 @@ type Stream struct {
 
 	idle       *time.Timer // runs while play waits for the vendor; nil without a limit
 	idleLimit  time.Duration
-	progressed bool      // the reply has advanced since the last Alive
-	stalled    time.Time // when the reply stopped advancing; zero if it advances
+	progressed bool          // the reply has advanced since the last Alive
+	stalled    time.Time     // when the reply stopped advancing; zero if it advances
+	lingering  time.Duration // until the end of the body, instead of idleLimit; 0 unless the reply may be complete
+	hasty      bool          // the vendor told the end of the reply before it came
 
 	limits   providers.Limits
 	size     int64 // bytes of all blocks
@@ -125,20 +124,6 @@ func (s *Stream) Start() {
 	s.send(schemas.StreamEvent{Type: schemas.StreamStart, Message: &identity})
 }
 
-// Alive restarts the idle timer. An API package calls it for a vendor event that may send no event of the reply, and
-// not for a keep-alive of the connection. Events that do not advance the reply are accepted for
-// [providers.IdlePatience] times the idle limit.
-func (s *Stream) Alive() {
-	switch {
-	case s.progressed:
-		s.progressed, s.stalled = false, time.Time{}
-	case s.stalled.IsZero():
-		s.stalled = time.Now()
-	}
-	s.pause()
-	s.resume()
-}
-
 // SetResponseID sets the vendor's id of the reply and replaces an earlier one.
 func (s *Stream) SetResponseID(id string) { s.set(&s.reply.ResponseID, id) }
 
@@ -151,24 +136,17 @@ func (s *Stream) SetResponseModel(id string) { s.set(&s.reply.ResponseModel, id)
 // ResponseModel returns the id set by [Stream.SetResponseModel], or "".
 func (s *Stream) ResponseModel() string { return s.reply.ResponseModel }
 
-// SetUsage replaces the token counts. An impossible count becomes the nearest possible one. The cost is computed from
-// the model's rates.
+// SetUsage replaces the token counts. An impossible count becomes the nearest possible one. The total is at least the
+// sum of the others: some servers omit it, and budgets count by it. The cost is computed from the model's rates.
 func (s *Stream) SetUsage(u schemas.Usage) {
-	overflowed := u.TotalTokens < 0
-	if u = u.Clamped(); overflowed {
-		u.TotalTokens = u.Input + u.Output + u.CacheRead + u.CacheWrite
-	}
+	u = u.Clamped()
+	u.TotalTokens = max(u.TotalTokens, u.Input+u.Output+u.CacheRead+u.CacheWrite)
 	s.progressed = s.progressed || u.Output > s.reply.Usage.Output
 	u.Cost = s.req.Model.Price(u)
 	s.reply.Usage = u.Clamped()
-}
-
-// idleText returns the error text of a stream that received nothing, or nothing that advanced the reply, for too long.
-func (s *Stream) idleText() string {
-	if most := providers.IdlePatience * s.idleLimit; !s.stalled.IsZero() && time.Since(s.stalled) >= most {
-		return fmt.Sprintf("stream timed out: nothing but heartbeats for %s", most)
+	if s.lingering > 0 {
+		s.Linger()
 	}
-	return fmt.Sprintf("stream timed out: nothing for %s", s.idleLimit)
 }
 
 // Usage returns the token counts and costs set so far.
@@ -210,28 +188,6 @@ func (s *Stream) send(e schemas.StreamEvent) {
 		return
 	}
 	s.resume()
-}
-
-// pause stops the idle timer.
-func (s *Stream) pause() {
-	if s.idle != nil {
-		s.idle.Stop()
-	}
-}
-
-// resume starts the idle timer.
-func (s *Stream) resume() {
-	wait := s.idleLimit
-	if s.idleLimit > 0 && !s.stalled.IsZero() && !s.progressed {
-		wait = max(0, min(wait, providers.IdlePatience*s.idleLimit-time.Since(s.stalled)))
-	}
-	switch {
-	case s.idleLimit < 0:
-	case s.idle == nil:
-		s.idle = time.AfterFunc(wait, func() { s.cancel(errIdle) })
-	default:
-		s.idle.Reset(wait)
-	}
 }
 
 func (s *Stream) done() {

@@ -19,6 +19,9 @@ var done = []byte("[DONE]")
 // ErrNoEnd is the error of a body that ended before the reply was complete.
 var ErrNoEnd = schemas.NewFailure(schemas.FailureConnection, "stream ended before a finish reason or [DONE]")
 
+// ErrDone is not a failure: the function that [Read] calls returns it once the reply is complete.
+var ErrDone = errors.New("the reply is complete")
+
 // A FinishError is a finish reason that means that the reply failed.
 type FinishError string
 
@@ -33,9 +36,8 @@ func UnknownReason(reason string) error {
 }
 
 // Read calls take with each chunk of a streamed reply. Long chunks are counted in share. data is valid until take
-// returns. ended reports whether the stream ended with [DONE]; if the body ends without it, Read returns false and no
-// error. An error of take ends Read.
-// If it wraps a syntax error, as [Decode] returns it, the chunk is malformed: Read returns a server_error, or no error
+// returns. ended reports whether the stream ended with [DONE] or take returned [ErrDone]; if the body ends before that,
+// Read returns false and no error. An error of take ends Read. If it wraps a syntax error, as [Decode] returns it, the chunk is malformed: Read returns a server_error, or no error
 // if the body ended within that event.
 func Read(body io.Reader, share *held.Share, take func(data []byte) error) (ended bool, err error) {
 	events := sse.NewDecoder(body, share)
@@ -59,6 +61,8 @@ func Read(body io.Reader, share *held.Share, take func(data []byte) error) (ende
 		}
 		var broken *json.SyntaxError
 		switch err := take(data); {
+		case errors.Is(err, ErrDone):
+			return true, nil
 		case errors.As(err, &broken) && e.Unterminated:
 			return false, nil // the body ended within an event
 		case errors.As(err, &broken):

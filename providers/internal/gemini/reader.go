@@ -34,47 +34,6 @@ var withheld = []string{"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT
 var failedReasons = []string{"FINISH_REASON_UNSPECIFIED", "OTHER", "LANGUAGE", "MALFORMED_FUNCTION_CALL",
 	"UNEXPECTED_TOOL_CALL", "NO_IMAGE", "IMAGE_OTHER"}
 
-// chunk is an event of the stream.
-type chunk struct {
-	Candidates []struct {
-		Content struct {
-			Parts []outputPart `json:"parts"`
-		} `json:"content"`
-		FinishReason string `json:"finishReason"`
-	} `json:"candidates"`
-	PromptFeedback struct {
-		BlockReason string `json:"blockReason"`
-	} `json:"promptFeedback"`
-	UsageMetadata *usage          `json:"usageMetadata"`
-	ResponseID    string          `json:"responseId"`
-	Error         json.RawMessage `json:"error"`
-}
-
-type outputPart struct {
-	Text             *chat.Text `json:"text"`
-	Thought          bool       `json:"thought"`
-	ThoughtSignature string     `json:"thoughtSignature"`
-	FunctionCall     *struct {
-		ID   string          `json:"id"`
-		Name string          `json:"name"`
-		Args json.RawMessage `json:"args"`
-	} `json:"functionCall"`
-}
-
-type usage struct {
-	Prompt     int64 `json:"promptTokenCount"`
-	Cached     int64 `json:"cachedContentTokenCount"`
-	Candidates int64 `json:"candidatesTokenCount"`
-	Thoughts   int64 `json:"thoughtsTokenCount"`
-	Total      int64 `json:"totalTokenCount"`
-}
-
-func (u usage) tokens() schemas.Usage {
-	return schemas.Usage{
-		Input: max(0, u.Prompt-u.Cached), Output: u.Candidates + u.Thoughts, CacheRead: u.Cached, TotalTokens: u.Total,
-	}
-}
-
 // reader assembles the reply from the events of a stream.
 type reader struct {
 	s       *assemble.Stream
@@ -90,7 +49,7 @@ func newReader(s *assemble.Stream, now int64) *reader {
 	return &reader{s: s, ids: map[string]bool{}, stamp: now}
 }
 
-// read reads the whole body.
+// read reads the reply to its end.
 func (r *reader) read(body io.Reader) error {
 	events := sse.NewDecoder(body, r.s.Share())
 	defer events.Close()
@@ -142,6 +101,7 @@ func (r *reader) chunk(data []byte) error {
 	}
 	if c.PromptFeedback.BlockReason != "" && r.s.Keep(len(c.PromptFeedback.BlockReason)) {
 		r.blocked = c.PromptFeedback.BlockReason
+		r.s.Linger()
 	}
 	if len(c.Candidates) == 0 {
 		return nil
@@ -151,6 +111,9 @@ func (r *reader) chunk(data []byte) error {
 	}
 	if reason := c.Candidates[0].FinishReason; reason != "" && r.s.Keep(len(reason)) {
 		r.reason = reason
+		if r.s.Answered() || reason != "STOP" {
+			r.s.Linger() // there is no event for the end
+		}
 	}
 	return nil
 }

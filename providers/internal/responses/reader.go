@@ -68,7 +68,7 @@ func NewReader(s *assemble.Stream, price func(tier string) float64) *Reader {
 	return &Reader{s: s, open: map[int]*outputItem{}, price: price}
 }
 
-// Read reads the whole body.
+// Read reads the reply to its final event.
 func (r *Reader) Read(body io.Reader) error {
 	if _, err := chat.Read(body, r.s.Share(), r.take); err != nil {
 		return err
@@ -96,7 +96,10 @@ func (r *Reader) take(data []byte) error {
 	case "response.output_item.done":
 		return r.done(e)
 	case "response.completed", "response.incomplete":
-		return r.completed(e)
+		if err := r.completed(e); err != nil {
+			return err
+		}
+		return chat.ErrDone // some servers keep the response open
 	case "response.failed":
 		r.usage(e.Response)
 		return e.Response.failure()

@@ -25,11 +25,11 @@ type body struct {
 }
 
 // Read reads from the response. If the connection breaks, the error is a [CutError]. If the request's context is done,
-// it is the context's error. A successful response that exceeds the request's limits is an error with the code
+// it is the cause of that. A successful response that exceeds the request's limits is an error with the code
 // too_large; a failed response ends at its limit.
 func (b *body) Read(p []byte) (int, error) {
-	if err := b.ctx.Err(); err != nil {
-		return 0, err // return at once; the connection may notice later
+	if b.ctx.Err() != nil {
+		return 0, context.Cause(b.ctx) // return at once; the connection may notice later
 	}
 	if b.left <= 0 {
 		return 0, b.limitError()
@@ -43,7 +43,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case err == nil || errors.Is(err, io.EOF):
 		return n, err
 	case b.ctx.Err() != nil:
-		return n, b.ctx.Err()
+		return n, context.Cause(b.ctx)
 	}
 	return n, &CutError{Err: err}
 }

@@ -1,0 +1,90 @@
+package assemble_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/loopbus/loopbus/providers/internal/assemble"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// TestTheEndOfTheBodyIsNotAwaitedForLong has vendors that keep the response open after they have told why the reply
+// ended. Each one waits for the end of the context, as a reader of the body does.
+func TestTheEndOfTheBodyIsNotAwaitedForLong(t *testing.T) {
+	t.Parallel()
+	const idle = 40 * time.Second
+	usage := schemas.Usage{Input: 3, Output: 9}
+	for name, tc := range map[string]struct {
+		play  func(s *assemble.Stream)
+		idle  time.Duration
+		waits time.Duration
+		fails bool
+	}{
+		"with usage":      {func(s *assemble.Stream) { s.SetUsage(usage); s.Linger() }, idle, time.Second, false},
+		"without usage":   {func(s *assemble.Stream) { s.Linger() }, idle, 10 * time.Second, false},
+		"a shorter limit": {func(s *assemble.Stream) { s.Linger() }, 3 * time.Second, 3 * time.Second, false},
+		"no limit":        {func(s *assemble.Stream) { s.Linger() }, -1, 10 * time.Second, false},
+		"usage after a while": {func(s *assemble.Stream) {
+			s.Linger()
+			time.Sleep(6 * time.Second)
+			s.SetUsage(usage)
+		}, idle, 7 * time.Second, false},
+		"heartbeats and repeated reasons": {func(s *assemble.Stream) {
+			for range 6 {
+				s.Linger()
+				time.Sleep(1500 * time.Millisecond)
+				s.Alive()
+			}
+		}, idle, 10 * time.Second, false},
+		"a reason that comes too early": {func(s *assemble.Stream) {
+			text := s.OpenText()
+			s.Linger()
+			time.Sleep(5 * time.Second)
+			text.Delta("more")
+			s.Linger()
+		}, idle, 5*time.Second + idle, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				req := request()
+				req.IdleTimeout = tc.idle
+				_, final := collect(t, t.Context(), req, func(ctx context.Context, s *assemble.Stream) error {
+					tc.play(s)
+					s.Finish(schemas.StopStop)
+					<-ctx.Done()
+					if cause := context.Cause(ctx); !errors.Is(cause, io.EOF) {
+						return cause
+					}
+					return nil
+				})
+				if failed := final.StopReason == schemas.StopError; failed != tc.fails {
+					t.Errorf("the reply ends with %s %q", final.StopReason, final.ErrorMessage)
+				}
+				if waited := time.Since(began); waited != tc.waits {
+					t.Errorf("waited %s, want %s", waited, tc.waits)
+				}
+			})
+		})
+	}
+}
+
+// TestTheTotalIsAtLeastTheSum holds for servers that send no total, or one that leaves something out.
+func TestTheTotalIsAtLeastTheSum(t *testing.T) {
+	t.Parallel()
+	for total, want := range map[int64]int64{0: 10, -1: 10, 7: 10, 12: 12} {
+		_, final := collect(t, t.Context(), request(), func(_ context.Context, s *assemble.Stream) error {
+			s.SetUsage(schemas.Usage{Input: 1, Output: 2, CacheRead: 3, CacheWrite: 4, TotalTokens: total})
+			s.Finish(schemas.StopStop)
+			return nil
+		})
+		if final.Usage.TotalTokens != want {
+			t.Errorf("a total of %d becomes %d, want %d", total, final.Usage.TotalTokens, want)
+		}
+	}
+}
