@@ -1,20 +1,14 @@
 package providers_test
 
 import (
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/loopbus/loopbus/providers"
+	"github.com/loopbus/loopbus/providers/internal/vendortest"
 )
 
 // echoCredentials answers with an error that quotes the credentials of the request.
@@ -47,40 +41,15 @@ func TestCredentialsOfSDKsAreNotInErrors(t *testing.T) {
 		fails(t, "bedrock-converse-stream", req, "session-token-0123456789")
 	})
 	t.Run("access token of Google Cloud", func(t *testing.T) {
-		t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", serviceAccount(t, "ya29.access-token-0123456789"))
+		t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", vendortest.ServiceAccount(t,
+			func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprint(w, `{"access_token":"ya29.access-token-0123456789","token_type":"Bearer","expires_in":3600}`)
+			}))
 		req := serveFault(t, "google-vertex", echoCredentials)
 		variables(req, map[string]string{"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "l"})
 		fails(t, "google-vertex", req, "ya29.access-token-0123456789")
 	})
-}
-
-// serviceAccount returns the file of a service account of Google Cloud whose server issues an access token.
-func serviceAccount(t *testing.T, token string) (file string) {
-	t.Helper()
-	tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"access_token":%q,"token_type":"Bearer","expires_in":3600}`, token)
-	}))
-	t.Cleanup(tokens.Close)
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	account, err := json.Marshal(map[string]string{"type": "service_account", "client_email": "a@example.com",
-		"private_key_id": "1", "token_uri": tokens.URL,
-		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file = filepath.Join(t.TempDir(), "account.json")
-	if err := os.WriteFile(file, account, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
 }
 
 // JSON may escape a slash.

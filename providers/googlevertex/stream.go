@@ -33,7 +33,7 @@ type options struct {
 }
 
 // New returns the API's function; see [providers.StreamFunc]. It caches the machine's credentials and renews expired
-// tokens.
+// tokens. Nobody waits longer than [tokenTimeout] for a token, nor beyond the own context.
 func New() providers.StreamFunc {
 	c := new(defaultCredentials)
 	return func(ctx context.Context, req *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
