@@ -3,19 +3,25 @@ package bedrockconversestream
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
+	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/auth/bearer"
 	"github.com/aws/smithy-go/logging"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/loopbus/loopbus/providers/internal/failure"
 )
 
 const defaultRegion = "us-east-1"
@@ -33,8 +39,13 @@ type account struct {
 
 // shared caches the configurations that the SDK finds on the machine, by profile. It is safe for concurrent use.
 type shared struct {
-	mu      sync.Mutex
+	attempt time.Duration // limit of each request for credentials; the SDK has none, and all wait for the same one
+	turn    chan struct{} // has room for the one who uses configs; the SDK may ask a server for a configuration
 	configs map[string]aws.Config
+}
+
+func newShared() *shared {
+	return &shared{attempt: 10 * time.Second, turn: make(chan struct{}, 1), configs: make(map[string]aws.Config)}
 }
 
 // account returns the account for a request, from its options, its environment and the machine's configuration.
@@ -51,7 +62,7 @@ func (sh *shared) account(ctx context.Context, s *settings) (account, error) {
 		if err != nil {
 			return a, err
 		}
-		a.credentials = found.Credentials
+		a.credentials = coded{found.Credentials}
 		region = cmp.Or(region, found.Region)
 	}
 	a.region, a.endpoint = endpointOf(cmp.Or(region, regionOfARN(s.Model.ID)), s.Model.BaseURL)
@@ -60,18 +71,49 @@ func (sh *shared) account(ctx context.Context, s *settings) (account, error) {
 
 // config returns the configuration of a profile. The empty profile is the default one.
 func (sh *shared) config(ctx context.Context, profile string) (aws.Config, error) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	select {
+	case sh.turn <- struct{}{}:
+		defer func() { <-sh.turn }()
+	case <-ctx.Done():
+		return aws.Config{}, context.Cause(ctx)
+	}
 	if found, ok := sh.configs[profile]; ok {
 		return found, nil
 	}
-	found, err := config.LoadDefaultConfig(ctx, config.WithSharedConfigProfile(profile),
+	client := awshttp.NewBuildableClient().WithTimeout(sh.attempt)
+	found, err := config.LoadDefaultConfig(ctx, config.WithSharedConfigProfile(profile), config.WithHTTPClient(client),
+		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = client }),
 		config.WithLogger(logging.StandardLogger{Logger: log.Default()})) // the SDK's default logger writes to stderr
 	if err != nil {
 		return found, fmt.Errorf("configuration of AWS, profile %q: %w", profile, err)
 	}
 	sh.configs[profile] = found
 	return found, nil
+}
+
+// coded is a source of credentials whose errors have a [schemas.FailureCode].
+type coded struct{ aws.CredentialsProvider }
+
+// Retrieve returns the credentials, which the SDK caches. Each caller waits with its own context.
+func (c coded) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	found, err := c.CredentialsProvider.Retrieve(ctx)
+	switch {
+	case err == nil:
+		return found, nil
+	case ctx.Err() != nil:
+		return found, context.Cause(ctx)
+	}
+	var names []string
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		names = []string{api.ErrorCode()}
+	}
+	status := 0
+	var response interface{ HTTPStatusCode() int }
+	if errors.As(err, &response) {
+		status = response.HTTPStatusCode()
+	}
+	return found, failure.OfCredentials("credentials of AWS", err, status, names...)
 }
 
 // endpointOf returns the region to sign for and the endpoint to send to, which is empty for the region's endpoint.

@@ -22,7 +22,7 @@ func Stream(ctx context.Context, req *providers.Request) iter.Seq2[schemas.Strea
 
 // New returns a [Stream] that caches the credentials found on the machine until they expire.
 func New() providers.StreamFunc {
-	found := &shared{configs: make(map[string]aws.Config)}
+	found := newShared()
 	return func(ctx context.Context, req *providers.Request) iter.Seq2[schemas.StreamEvent, error] {
 		return assemble.Run(ctx, req, func(ctx context.Context, s *assemble.Stream) error {
 			body, err := found.call(ctx, req)
