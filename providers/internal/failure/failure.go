@@ -59,6 +59,7 @@ var byName = map[string]schemas.FailureCode{
 	"rate_limit_exceeded":           schemas.FailureRateLimited,
 	"rate_limited":                  schemas.FailureRateLimited,
 	"throttlingexception":           schemas.FailureRateLimited,
+	"throttling":                    schemas.FailureRateLimited, // AWS STS
 	"overloaded_error":              schemas.FailureOverloaded,
 	"unavailable":                   schemas.FailureOverloaded,
 	"serviceunavailableexception":   schemas.FailureOverloaded,

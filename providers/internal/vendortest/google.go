@@ -11,8 +11,18 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 )
+
+// accountKey returns the private key of all service accounts. To make one takes a while.
+var accountKey = sync.OnceValues(func() ([]byte, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, err
+	}
+	return x509.MarshalPKCS8PrivateKey(key)
+})
 
 // ServiceAccount returns the file of a service account of Google Cloud, whose access tokens come from a server with
 // this handler. The server stops when the test ends.
@@ -26,11 +36,7 @@ func ServiceAccount(tb testing.TB, tokens http.HandlerFunc) (file string) {
 		s.CloseClientConnections()
 		s.Close()
 	})
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
+	der, err := accountKey()
 	if err != nil {
 		tb.Fatal(err)
 	}
