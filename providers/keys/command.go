@@ -26,13 +26,14 @@ const (
 // until then. The program runs once at a time for each provider, for all who need the key ([keycache.Cache]).
 type Command struct {
 	environ, args []string
+	timeout       time.Duration
 	cache         keycache.Cache
 }
 
 // NewCommand returns a source that runs a program with arguments, and with environ as its environment, in the form of
 // [os.Environ]. Other processes of the user, such as commands of the tool bash without a sandbox, can read it.
 func NewCommand(environ []string, args ...string) *Command {
-	return &Command{environ: environ, args: args}
+	return &Command{environ: environ, args: args, timeout: commandTimeout}
 }
 
 // Key is [Source.Key].
@@ -50,7 +51,8 @@ func (c *Command) run(ctx context.Context, provider string) ([]byte, error) {
 	if len(c.args) == 0 {
 		return nil, errors.New("no key command given")
 	}
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, schemas.NewFailure(schemas.FailureTimeout,
+		fmt.Sprintf("key command %s timed out: no key within %s", c.args[0], c.timeout)))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.args[0], append(c.args[1:len(c.args):len(c.args)], provider)...)
 	cmd.Env = append([]string{}, c.environ...) // not nil: the program would have all variables of this process
@@ -58,6 +60,9 @@ func (c *Command) run(ctx context.Context, provider string) ([]byte, error) {
 	cmd.Stdout = &out
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil { // its standard error may contain secrets and is not used
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		return nil, fmt.Errorf("key command %s: %w", c.args[0], err)
 	}
 	return out.Bytes(), nil
