@@ -48,6 +48,9 @@ type BridgeOptions struct {
 	// WriteTimeout is how long a server may take for what needs no work, default 5 s: a process to read a message
 	// before it is ended, a server by HTTP to say why it refuses a request, and to begin its stream of notifications.
 	WriteTimeout time.Duration
+	// KeepAlive is how often a server is pinged, default 30 s. One that leaves three pings in a row without an answer for
+	// half as long is lost, unless it may be at work on a call that has a time limit and was sent before.
+	KeepAlive time.Duration
 	// MaxTools is how many tools are taken, default 256; the rest is left out, in the server's order. Of a server that
 	// changes its list, the bridge offers at most four times as many names: each gets a queue, which outlives its tool.
 	MaxTools int
@@ -69,10 +72,9 @@ type Bridge struct {
 	calls    atomic.Uint64 // numbers progress tokens
 
 	mu        sync.Mutex
-	session   *sdk.ClientSession // nil while not connected
-	broken    chan struct{}      // has a token when the session is unusable
-	trouble   error              // why there is no session
-	revisions map[string]string  // of the tools in the server's latest list, by the server's names
+	session   *session          // nil while not connected
+	trouble   error             // why there is no session
+	revisions map[string]string // of the tools in the server's latest list, by the server's names
 
 	offered map[string]bool // all names that were ever offered; only list uses it
 }
@@ -83,6 +85,7 @@ var (
 	errEnding   = errors.New("it is being stopped")
 	errClosed   = errors.New("it has ended, or closed the connection")
 	errBroken   = errors.New("the connection to it was lost")
+	errSilent   = errors.New("it does not answer")
 	errTwice    = errors.New("it is listed twice")
 	errLongName = errors.New("its name is too long")
 
@@ -94,6 +97,7 @@ func NewBridge(o BridgeOptions) (*Bridge, error) {
 	o.StartTimeout = cmp.Or(o.StartTimeout, defaultStartTimeout)
 	o.FirstBackoff = cmp.Or(o.FirstBackoff, firstBackoff)
 	o.MaxTools = cmp.Or(o.MaxTools, defaultMaxTools)
+	o.KeepAlive = cmp.Or(o.KeepAlive, keepAlive)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -138,10 +142,11 @@ func (b *Bridge) Run(ctx context.Context) {
 
 // serve connects once, serves the session until it ends, and returns why it has ended.
 func (b *Bridge) serve(ctx context.Context) (err error) {
-	defer func() { b.set(nil, nil, b.secret.err(err)) }()
-	said := &unasked{progress: &b.progress}
+	defer func() { b.set(nil, b.secret.err(err)) }()
+	alive := new(pulse)
+	said := &unasked{progress: &b.progress, heard: alive.heard}
 	client := sdk.NewClient(&sdk.Implementation{Name: "loopbus", Version: cmp.Or(b.o.Version, "dev")}, &sdk.ClientOptions{
-		Capabilities: &sdk.ClientCapabilities{}, KeepAlive: keepAlive, KeepAliveFailureThreshold: 3,
+		Capabilities: &sdk.ClientCapabilities{},
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			said.changed.Store(false)
 			signal(b.listed)
@@ -154,8 +159,8 @@ func (b *Bridge) serve(ctx context.Context) (err error) {
 	start, cancel := context.WithTimeout(ctx, b.o.StartTimeout)
 	defer cancel()
 	started := context.AfterFunc(start, end)
-	way := &kept{Transport: link.transport}
-	session, err := client.Connect(start, way, nil)
+	way := &kept{Transport: link.transport, life: life}
+	connected, err := client.Connect(start, way, nil)
 	if err != nil {
 		way.close()
 		return fmt.Errorf("connect: %w%s", err, link.lastWords())
@@ -163,15 +168,18 @@ func (b *Bridge) serve(ctx context.Context) (err error) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_ = session.Wait() // the errors of calls say better why it has ended
+		_ = connected.Wait() // the errors of calls say better why it has ended
 	}()
 	defer func() {
-		b.set(nil, nil, errEnding)
-		defer time.AfterFunc(terminateWait, end).Stop()
-		_ = session.Close() // a process that does not end in time is killed
+		b.set(nil, errEnding)
+		if errors.Is(err, errSilent) {
+			end()
+		}
+		defer time.AfterFunc(terminateWait, end).Stop() // the calls in flight
+		_ = connected.Close()                           // a process that does not end in time is killed
 		<-over
 	}()
-	list, err := b.list(start, session)
+	list, err := b.list(start, connected)
 	if err != nil {
 		return fmt.Errorf("%w%s", err, link.lastWords())
 	}
@@ -179,11 +187,11 @@ func (b *Bridge) serve(ctx context.Context) (err error) {
 		return fmt.Errorf("start: %w", start.Err())
 	}
 	cancel()
-	broken := make(chan struct{}, 1)
-	b.set(session, broken, nil)
+	s := &session{connected, alive, make(chan error, 1)}
+	b.set(s, nil)
 	b.o.Offer(list) // after set: a client may call a tool as soon as it is offered
 	b.log.Info("MCP server connected")
-	if err := b.attend(ctx, session, over, broken); err != nil {
+	if err := b.attend(ctx, s, over); err != nil {
 		return fmt.Errorf("%w%s", err, link.lastWords())
 	}
 	return nil
@@ -191,7 +199,12 @@ func (b *Bridge) serve(ctx context.Context) (err error) {
 
 // attend waits until a session ends, and requests the list of tools whenever it has changed. It returns why the session
 // has ended; nil if ctx has.
-func (b *Bridge) attend(ctx context.Context, session *sdk.ClientSession, over, broken <-chan struct{}) error {
+func (b *Bridge) attend(ctx context.Context, s *session, over <-chan struct{}) error {
+	pinging, stop := context.WithCancel(ctx)
+	var pings sync.WaitGroup
+	pings.Go(func() { s.keepAlive(pinging, b.o.KeepAlive, b.o.Server.URL == "") })
+	defer pings.Wait()
+	defer stop()
 	var listed <-chan struct{} // nil for listPause after each list
 	pause := time.NewTimer(listPause)
 	defer pause.Stop()
@@ -201,8 +214,8 @@ func (b *Bridge) attend(ctx context.Context, session *sdk.ClientSession, over, b
 			return nil
 		case <-over:
 			return errClosed
-		case <-broken:
-			return errBroken
+		case err := <-s.broken:
+			return err
 		case <-pause.C:
 			listed = b.listed
 			continue
@@ -210,7 +223,7 @@ func (b *Bridge) attend(ctx context.Context, session *sdk.ClientSession, over, b
 			listed = nil
 		}
 		ask, cancel := context.WithTimeout(ctx, b.o.StartTimeout)
-		list, err := b.list(ask, session)
+		list, err := b.list(ask, s.ClientSession)
 		cancel()
 		if err == nil {
 			b.o.Offer(list)
@@ -219,19 +232,6 @@ func (b *Bridge) attend(ctx context.Context, session *sdk.ClientSession, over, b
 		}
 		pause.Reset(listPause)
 	}
-}
-
-// set sets the session that calls use, or the reason why there is none.
-func (b *Bridge) set(s *sdk.ClientSession, broken chan struct{}, trouble error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.session, b.broken, b.trouble = s, broken, trouble
-}
-
-func (b *Bridge) live() (*sdk.ClientSession, chan struct{}, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.session, b.broken, b.trouble
 }
 
 // signal puts a token into c unless c has one.

@@ -157,7 +157,11 @@ func (r *rig) call(ctx context.Context, name, args string) (schemas.ToolResult, 
 	if tool.Execute == nil {
 		r.t.Fatalf("no tool %s, there are %v", name, r.names())
 	}
-	return tool.Run(ctx, tools.Call{Arguments: json.RawMessage(args), IdempotencyKey: "s1/c7"}, nil)
+	return tool.Run(ctx, callOf(args), nil)
+}
+
+func callOf(args string) tools.Call {
+	return tools.Call{Arguments: json.RawMessage(args), IdempotencyKey: "s1/c7"}
 }
 
 func (r *rig) want(name, args, text string, isError bool) {

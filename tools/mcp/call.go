@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -31,11 +32,9 @@ func (b *Bridge) execute(name string) func(context.Context, tools.Call) (schemas
 
 // call sends a call to the server once. When ctx ends the SDK notifies the server that the call is cancelled.
 func (b *Bridge) call(ctx context.Context, name string, call tools.Call) (schemas.ToolResult, error) {
-	session, broken, trouble := b.live()
-	if session == nil {
-		return schemas.ToolResult{}, tools.Failf("The MCP server %s is not there: %v. It is being started again; the "+
-			"call was not made",
-			b.o.Server.Name, trouble)
+	s, trouble := b.live()
+	if s == nil {
+		return schemas.ToolResult{}, b.notMade(trouble)
 	}
 	if call.Revision != "" && call.Revision != b.revision(name) {
 		return schemas.ToolResult{}, tools.Failf("The MCP server %s has changed or removed this tool since the run began. "+
@@ -48,20 +47,55 @@ func (b *Bridge) call(ctx context.Context, name string, call tools.Call) (schema
 	token := strconv.FormatUint(b.calls.Add(1), 10)
 	params.SetProgressToken(token)
 	defer b.progress.expect(token, call.Update)()
-	result, err := session.CallTool(ctx, params)
-	refusal, refused := errors.Unwrap(err).(*jsonrpc.Error) //nolint:errorlint // deeper ones are the SDK's own
+	defer s.pulse.begin(ctx, token)()
+	sending, sent := withSent(ctx)
+	result, err := s.CallTool(sending, params)
+	refused := refusal(err)
+	if err == nil || refused != nil {
+		s.pulse.heard()
+	}
 	switch {
 	case err == nil:
 		return resultOf(result)
 	case ctx.Err() != nil:
 		return schemas.ToolResult{}, ctx.Err()
-	case refused:
-		return schemas.ToolResult{}, tools.Failf("The MCP server %s refused the call: %s", b.o.Server.Name, refusal.Message)
+	case refused != nil:
+		return schemas.ToolResult{}, tools.Failf("The MCP server %s refused the call: %s", b.o.Server.Name, refused.Message)
 	}
-	signal(broken)
+	s.lost(errBroken)
+	if !sent.Load() {
+		return schemas.ToolResult{}, b.notMade(err)
+	}
 	return schemas.ToolResult{}, tools.Failf("The outcome of this call is unknown: the connection to the MCP server "+
 		"%s was lost (%v)",
 		b.o.Server.Name, err)
+}
+
+// notMade returns the error of a call that the server has not received.
+func (b *Bridge) notMade(why error) error {
+	return tools.Failf("The MCP server %s is not there: %v. It is being started again; the call was not made",
+		b.o.Server.Name, why)
+}
+
+// refusal returns the error that a server has answered a request with, nil if err is something else.
+func refusal(err error) *jsonrpc.Error {
+	refused, _ := errors.Unwrap(err).(*jsonrpc.Error) //nolint:errorlint // deeper ones are the SDK's own
+	return refused
+}
+
+type sentKey struct{}
+
+// withSent returns a context to send a message with, and whether a connection has begun to send it.
+func withSent(ctx context.Context) (context.Context, *atomic.Bool) {
+	sent := new(atomic.Bool)
+	return context.WithValue(ctx, sentKey{}, sent), sent
+}
+
+// setSent notes that the message of ctx is about to be sent.
+func setSent(ctx context.Context) {
+	if sent, ok := ctx.Value(sentKey{}).(*atomic.Bool); ok {
+		sent.Store(true)
+	}
 }
 
 // revision returns the revision of a tool in the server's latest list, "" if the list has no tool of that name.

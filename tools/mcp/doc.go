@@ -8,8 +8,9 @@
 //
 // A server that dies is restarted, or reconnected to, after a delay that grows with every failure. Its tools stay
 // announced in the meantime, and calls of them return an error that says so. A call that was in progress returns an
-// error that its outcome is unknown: a bridge never sends a call twice. When the server changes its list of tools,
-// the bridge does too.
+// error that its outcome is unknown: a bridge never sends a call twice. A server that leaves three pings without an
+// answer counts as dead, unless it may be at work: see [BridgeOptions].KeepAlive. When the server changes its list of
+// tools, the bridge does too.
 //
 // # Trust
 //

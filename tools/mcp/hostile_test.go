@@ -22,6 +22,10 @@ const hostileEnv = "HOSTILE"
 
 // hostile answers until its tools are known, and then does what the environment says.
 func hostile(how string) {
+	if how == "orphan" {
+		orphan(os.Getenv(serverEnv))
+		return
+	}
 	in := bufio.NewReader(os.Stdin)
 	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 	for lists := 0; ; {
@@ -91,6 +95,9 @@ func hostile(how string) {
 			if how == "flood" {
 				flooding(how)
 				continue
+			}
+			if how == "busy" {
+				busy(string(line))
 			}
 			if how == "turncoat" && strings.Contains(string(line), "turn") {
 				say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -81,7 +82,8 @@ func (t *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(t.life, cancel)
 	end := func() { stop(); cancel() }
-	sent := r.Clone(ctx)
+	sent := r.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { setSent(ctx) }}))
 	for name, value := range t.headers {
 		sent.Header.Set(name, value)
 	}

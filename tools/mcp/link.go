@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"os"
 	"os/exec"
 	"slices"
 	"syscall"
@@ -22,6 +21,10 @@ import (
 // long a server over HTTP may take to answer the request that ends a session.
 const terminateWait = 2 * time.Second
 
+// lastOutput is how long the rest of a process's output may take to be read after its end, which another process may
+// keep open.
+const lastOutput = 500 * time.Millisecond
+
 // A link is the connection to a server for one session.
 type link struct {
 	transport sdk.Transport
@@ -30,15 +33,19 @@ type link struct {
 }
 
 // kept is a transport that remembers its connection in order to close it: the SDK leaves it open if a session fails at
-// the last step of its start.
+// the last step of its start, and while calls are in flight.
 type kept struct {
 	sdk.Transport
+	life context.Context // the connection is closed when it ends
 	conn sdk.Connection
 }
 
 // Connect implements [sdk.Transport].
 func (k *kept) Connect(ctx context.Context) (sdk.Connection, error) {
 	conn, err := k.Transport.Connect(ctx)
+	if err == nil {
+		context.AfterFunc(k.life, func() { _ = conn.Close() })
+	}
 	k.conn = conn
 	return conn, err
 }
@@ -67,57 +74,72 @@ func (b *Bridge) processLink(sift wire.Sift) link {
 	}
 	said := &stderr{log: b.log, secret: b.secret}
 	cmd.Stderr = said
-	cmd.WaitDelay = terminateWait // because a child may keep standard error open
+	cmd.WaitDelay = lastOutput
 	ownGroup(cmd)
+	p := &process{cmd: cmd, ended: make(chan struct{})}
 	return link{
-		transport: siftedTransport{impatient{processTransport{cmd}, b.o.WriteTimeout, func() { killGroup(cmd) }}, sift},
-		end:       func() { killGroup(cmd) },
+		transport: siftedTransport{impatient{p, b.o.WriteTimeout, func() { killGroup(cmd) }}, sift},
+		end:       func() {},
 		lastWords: said.last,
 	}
 }
 
-// processTransport starts a process. Unlike the SDK's transport, it limits the size of messages from the process.
-type processTransport struct{ cmd *exec.Cmd }
+// process is a transport that starts a process. Unlike the SDK's transport, it limits the size of messages from the
+// process, and closes its input and output when the process ends: others that it has started may keep them open.
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when the process has ended and its group is killed
+}
 
 // Connect implements [sdk.Transport].
-func (t processTransport) Connect(ctx context.Context) (sdk.Connection, error) {
-	out, err := t.cmd.StdoutPipe()
+func (p *process) Connect(ctx context.Context) (sdk.Connection, error) {
+	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	in, err := t.cmd.StdinPipe()
-	if err != nil {
+	said, out := io.Pipe()
+	p.cmd.Stdout = out
+	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
-	if err := t.cmd.Start(); err != nil {
-		return nil, err
-	}
-	said := wire.Counted(io.NopCloser(out), wire.Values, wire.MaxMessage)
-	return (&sdk.IOTransport{Reader: said, Writer: processInput{in, t.cmd}}).Connect(ctx)
+	go func() {
+		defer close(p.ended)
+		_ = p.cmd.Wait()
+		killGroup(p.cmd)
+		_ = out.Close()
+	}()
+	limited := wire.Counted(io.NopCloser(said), wire.Values, wire.MaxMessage)
+	return (&sdk.IOTransport{Reader: limited, Writer: processInput{in, said, p}}).Connect(ctx)
 }
 
 // processInput is the standard input of a process. Close also ends the process.
 type processInput struct {
 	io.WriteCloser
-	cmd *exec.Cmd
+	said    *io.PipeReader // what the process says
+	process *process
 }
 
-// Close closes the input and waits until the process ends. It sends signals to a process that does not end in time.
+// Close closes the input and waits until the process ends. One that does not end in time is sent a signal and read no
+// more, and then killed with its group.
 func (p processInput) Close() error {
 	_ = p.WriteCloser.Close() // fails if the process has closed its end
-	ended := make(chan error, 1)
-	go func() { ended <- p.cmd.Wait() }()
-	for _, signal := range []os.Signal{syscall.SIGTERM, os.Kill} {
+	for _, hurry := range []func(){
+		func() {
+			_ = p.process.cmd.Process.Signal(syscall.SIGTERM) // fails if the process has ended
+			_ = p.said.Close()                                // or its end would wait for someone to read the rest
+		},
+		func() { killGroup(p.process.cmd) },
+	} {
 		select {
-		case err := <-ended:
-			return err
+		case <-p.process.ended:
+			return nil
 		case <-time.After(terminateWait):
-			_ = p.cmd.Process.Signal(signal) // fails if the process has ended
+			hurry()
 		}
 	}
 	select {
-	case err := <-ended:
-		return err
+	case <-p.process.ended:
+		return nil
 	case <-time.After(terminateWait):
 		return errors.New("the process does not end")
 	}
@@ -152,6 +174,7 @@ func (c impatientConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	setSent(ctx)
 	done := make(chan error, 1)
 	go func() {
 		timer := time.AfterFunc(c.timeout, c.giveUp)

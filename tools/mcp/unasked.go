@@ -23,11 +23,13 @@ const maxRequestName = 1 << 10
 // lose their parameters, because none of them is granted; and other notifications are dropped.
 type unasked struct {
 	progress *progress
+	heard    func()      // called for each message
 	changed  atomic.Bool // the SDK has a notification that the list of tools has changed
 }
 
 // sift is a [wire.Sift].
 func (u *unasked) sift(m jsonrpc.Message) (jsonrpc.Message, error) {
+	u.heard()
 	r, ok := m.(*jsonrpc.Request)
 	if !ok {
 		return m, nil

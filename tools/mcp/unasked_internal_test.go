@@ -16,7 +16,7 @@ func TestWhatIsLeftOfWhatAServerSays(t *testing.T) {
 	var p progress
 	told := ""
 	defer p.expect("1", func(r schemas.ToolResult) { told += r.Content.JoinText() })()
-	u := &unasked{progress: &p}
+	u := &unasked{heard: func() {}, progress: &p}
 	for _, c := range []struct{ says, left string }{
 		{`"method":"notifications/progress","params":{"progressToken":"1","progress":1,"message":"a","_meta":{"a":[1]}}`, ""},
 		{`"method":"notifications/progress","params":{"progressToken":"2","progress":1}`, ""},
