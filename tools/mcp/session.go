@@ -61,7 +61,7 @@ func (s *session) keepAlive(ctx context.Context, every time.Duration, isProcess 
 type pulse struct {
 	mu     sync.Mutex
 	calls  map[string]time.Time // calls in flight with a time limit: when they were sent
-	silent time.Time            // when the server was found silent, zero if it was heard since
+	silent time.Time            // when the server was found silent, zero if it has said something since
 	missed int                  // pings in a row since
 }
 
