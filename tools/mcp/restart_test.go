@@ -111,9 +111,8 @@ func (r *rig) back() {
 	})
 }
 
-func pinged(every time.Duration) func(*mcp.BridgeOptions) {
-	return func(o *mcp.BridgeOptions) { o.KeepAlive = every }
-}
+// pinged makes keepalive short, but leaves a server half a second on a machine that is busy.
+func pinged(o *mcp.BridgeOptions) { o.KeepAlive = time.Second }
 
 // The end of a process is noticed although another one keeps its input and output open. What it has started is killed,
 // but for what has left its group.
@@ -178,7 +177,7 @@ func hanging(t *testing.T, test func(t *testing.T, start func(...func(*mcp.Bridg
 func TestAServerThatHangsInACall(t *testing.T) {
 	t.Parallel()
 	hanging(t, func(t *testing.T, start func(...func(*mcp.BridgeOptions)) *rig) {
-		r := start(pinged(200 * time.Millisecond))
+		r := start(pinged)
 		first := r.begin(t.Context(), `{"do":"hang"}`)
 		r.traced("hanging")
 		other := r.begin(t.Context(), `{}`)
@@ -209,7 +208,7 @@ func TestAStopWhileACallHangs(t *testing.T) {
 // that works on a call without.
 func TestALongCallIsNoHang(t *testing.T) {
 	t.Parallel()
-	limited, other := bad(t, "busy", pinged(100*time.Millisecond)), bad(t, "busy", pinged(100*time.Millisecond))
+	limited, other := bad(t, "busy", pinged), bad(t, "busy", pinged)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	call := limited.begin(ctx, `{"do":"work"}`)
@@ -227,14 +226,13 @@ func TestALongCallIsNoHang(t *testing.T) {
 // A server that answers is kept, also if it knows no ping. One that does not is given up in the meantime.
 func TestAServerThatAnswersIsKept(t *testing.T) {
 	t.Parallel()
-	often := pinged(100 * time.Millisecond)
 	dir, c := process(t)
 	overHTTP, home, _ := overHTTP(t)
-	kept := []*rig{bad(t, "busy", often), start(t, dir, c, true, often), start(t, overHTTP, home, true, often),
+	kept := []*rig{bad(t, "busy", pinged), start(t, dir, c, true, pinged), start(t, overHTTP, home, true, pinged),
 		start(t, t.TempDir(), badOverHTTP(t, func(http.ResponseWriter, *http.Request, string, json.RawMessage) bool {
 			return false
-		}), true, often)}
-	bad(t, "busy", often).begin(t.Context(), `{"do":"hang"}`).wantLost(t)
+		}), true, pinged)}
+	bad(t, "busy", pinged).begin(t.Context(), `{"do":"hang"}`).wantLost(t)
 	for i, r := range kept {
 		if text := r.begin(t.Context(), "{}").soon(t); text == "" || strings.Contains(r.log.String(), "MCP server lost") {
 			t.Errorf("server %d: %q, log:\n%s", i, text, r.log)
