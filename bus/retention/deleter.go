@@ -65,8 +65,8 @@ type Deleted struct {
 }
 
 // Delete deletes all data of a session: log, snapshots, payloads, commands in its inbox, tool calls, timers, updates,
-// dead letters, and its entry in the index. A command that is sent afterwards starts a new session with the same id.
-// Delete completes an interrupted deletion first.
+// dead letters, and its entry in the index. A command that is sent afterwards starts a new session with the same id; so
+// does one that is sent meanwhile, unless Force is set. Delete completes an interrupted deletion first.
 //
 // The error wraps [ErrBusy] if a run is active, inputs, commands or a timer wait, or the session is being restored,
 // unless Force is set; nothing is changed then. It wraps [ErrNoSession] if there is no log. After any other error the
@@ -95,6 +95,9 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 			"force the deletion", ErrBusy, r.Session, rec.Begun.Format(time.RFC3339))
 	}
 	if rec.deletes() {
+		if r.Force {
+			rec.Examined = nil // what was sent since goes too
+		}
 		if done, err = d.complete(ctx, rec); err != nil || done.Events > 0 {
 			return done, err
 		}
@@ -123,6 +126,9 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 	}
 	rec = &record{ID: rand.Text(), Begun: time.Now().UTC(), Reason: r.Reason, Events: c.events, session: r.Session,
 		place: rec.place}
+	if !r.Force {
+		rec.Examined = c.bounds
+	}
 	if err := d.store(ctx, rec); err != nil {
 		return done, err
 	}
@@ -180,10 +186,7 @@ func (d *Deleter) Resume(ctx context.Context, session string) error {
 // complete completes a deletion whose fence is stored. Without a fence either nothing was deleted, or everything but
 // the entry of the index: complete then removes the entry and the record, and the Events that it returns are 0.
 func (d *Deleter) complete(ctx context.Context, rec *record) (done Deleted, err error) {
-	fence, err := d.o.Store.Fenced(ctx, rec.session, rec.ID)
-	if errors.Is(err, eventstore.ErrDeleted) { // by another deleter, with the fence
-		fence, err = 0, nil
-	}
+	fence, err := d.fenced(ctx, rec)
 	if err != nil {
 		return done, err
 	}

@@ -27,10 +27,16 @@ type condition struct {
 	events uint64
 	last   time.Time // of its newest event
 	busy   []string  // why the session is active; empty if it is not
+	// bounds are the last sequences of the streams after the log was read, and before the inbox was. If the session is at
+	// rest and the log has not gone on since, all messages above belong to what comes next.
+	bounds map[string]uint64
 }
 
 // examine reads the log of a session, and its messages in the inbox and among the timers. A session with a damaged log
 // has no active run: no runner drives it.
+//
+// The order matters. A command up to the bounds that is not in the inbox any more is in the log that was read, or the
+// log has gone on. A timer is in its stream before it is in the inbox.
 func (d *Deleter) examine(ctx context.Context, session string) (c condition, err error) {
 	var entry index.Entry
 	damaged := false
@@ -68,11 +74,14 @@ func (d *Deleter) examine(ctx context.Context, session string) (c condition, err
 	if n := entry.Summary.Queued; !damaged && n > 0 {
 		c.busy = append(c.busy, fmt.Sprintf("inputs that wait: %d", n))
 	}
-	waiting, err := d.count(ctx, schemas.StreamCommands, d.subjects().Prefix()+".cmd.*."+session+".>")
-	if err != nil {
+	if c.bounds, err = d.lastSequences(ctx, bounded...); err != nil {
 		return c, err
 	}
 	timer, err := d.timerWaits(ctx, session)
+	if err != nil {
+		return c, err
+	}
+	waiting, err := d.count(ctx, schemas.StreamCommands, d.subjects().Prefix()+".cmd.*."+session+".>")
 	if err != nil {
 		return c, err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -39,81 +38,6 @@ func (d *Deleter) steps() []step {
 		{"payloads", d.deletePayloads},
 		{"log", d.purging(schemas.StreamEvents, p+".evt.%s")},
 		{"index", d.deleteEntries},
-	}
-}
-
-// bounded are the streams with a bound, in the order in which the bounds are read: a timer is in the first before it is
-// in the second.
-var bounded = []string{schemas.StreamTimers, schemas.StreamCommands, schemas.StreamTools, schemas.StreamUpdates,
-	schemas.StreamDead, blobStream}
-
-// blobStream is the stream of the payloads. A payload has the same name again after a restore, so a deleter that is
-// late must not delete what was stored after the deletion.
-const blobStream = "OBJ_" + schemas.BucketBlobs
-
-// bound reads the bounds of the streams, stores them in the record and returns it. If another deleter was faster it
-// returns that one's record, or nil if that one has completed the deletion.
-func (d *Deleter) bound(ctx context.Context, r *record, fence uint64) (*record, error) {
-	r.Fence, r.Bounds = fence, map[string]uint64{schemas.StreamEvents: fence}
-	for _, name := range bounded {
-		if name == schemas.StreamCommands { // due timers are on their way there
-			if err := d.settleTimers(ctx, r.session); err != nil {
-				return nil, err
-			}
-		}
-		err := persist(ctx, func() error {
-			s, err := d.conn.JetStream().Stream(ctx, name)
-			if err == nil {
-				r.Bounds[name] = s.CachedInfo().State.LastSeq
-			}
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("last sequence of %s: %w", name, err)
-		}
-	}
-	err := d.store(ctx, r)
-	if errors.Is(err, schemas.ErrConflict) {
-		other, err := d.load(ctx, r.session)
-		switch {
-		case err != nil || other.ID == "":
-			return nil, err
-		case other.Bounds != nil:
-			return other, nil
-		}
-		return nil, fmt.Errorf("the record of session %s was changed by another deleter", r.session)
-	}
-	return r, err
-}
-
-// settleWait bounds the wait for due timers to reach the inbox.
-const settleWait = 5 * time.Second
-
-// settleTimers removes the session's timers and waits until the inbox has those that were due.
-func (d *Deleter) settleTimers(ctx context.Context, session string) error {
-	for _, subject := range []string{d.subjects().Schedule(session, "*"), d.subjects().Due(session, "*")} {
-		if err := d.purge(ctx, schemas.StreamTimers, subject); err != nil {
-			return err
-		}
-	}
-	for deadline := time.Now().Add(settleWait); ; {
-		var lag uint64
-		err := persist(ctx, func() error {
-			s, err := d.conn.JetStream().Stream(ctx, schemas.StreamCommands)
-			if err != nil {
-				return err
-			}
-			for _, source := range s.CachedInfo().Sources {
-				lag += source.Lag
-			}
-			return nil
-		})
-		if err != nil || lag == 0 || time.Now().After(deadline) {
-			return err
-		}
-		if !natsio.Wait(ctx, natsio.RetryWait) {
-			return context.Cause(ctx)
-		}
 	}
 }
 

@@ -1,0 +1,127 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/natsio"
+	"github.com/loopbus/loopbus/eventstore"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// bounded are the streams with a bound.
+var bounded = []string{schemas.StreamTimers, schemas.StreamCommands, schemas.StreamTools, schemas.StreamUpdates,
+	schemas.StreamDead, blobStream}
+
+// blobStream is the stream of the payloads. A payload has the same name again after a restore, so a deleter that is
+// late must not delete what was stored after the deletion.
+const blobStream = "OBJ_" + schemas.BucketBlobs
+
+// lastSequences returns the last sequences of streams.
+func (d *Deleter) lastSequences(ctx context.Context, streams ...string) (map[string]uint64, error) {
+	last := map[string]uint64{}
+	for _, name := range streams {
+		err := persist(ctx, func() error {
+			s, err := d.conn.JetStream().Stream(ctx, name)
+			if err == nil {
+				last[name] = s.CachedInfo().State.LastSeq
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("last sequence of %s: %w", name, err)
+		}
+	}
+	return last, nil
+}
+
+// bound fixes the bounds of a deletion whose fence is stored, in its record, and returns the record. If another deleter
+// was faster it returns that one's record, or nil if that one has completed the deletion.
+func (d *Deleter) bound(ctx context.Context, r *record, fence uint64) (*record, error) {
+	r.Fence, r.Bounds, r.Examined = fence, r.Examined, nil
+	if r.Bounds == nil {
+		var err error
+		if r.Bounds, err = d.settled(ctx, r); r.Bounds == nil {
+			return nil, err
+		}
+	}
+	r.Bounds[schemas.StreamEvents] = fence
+	err := d.store(ctx, r)
+	if errors.Is(err, schemas.ErrConflict) {
+		other, err := d.load(ctx, r.session)
+		switch {
+		case err != nil || other.ID == "":
+			return nil, err
+		case other.Bounds != nil:
+			return other, nil
+		}
+		return nil, fmt.Errorf("the record of session %s was changed by another deleter", r.session)
+	}
+	return r, err
+}
+
+// settled returns the bounds of a deletion by force, once no timer of the session is on its way to the inbox. It
+// returns nil if another deleter has completed the deletion.
+func (d *Deleter) settled(ctx context.Context, r *record) (map[string]uint64, error) {
+	timers, err := d.lastSequences(ctx, schemas.StreamTimers)
+	if err != nil {
+		return nil, err
+	}
+	// With the fence still there, these timers are not those of a new session.
+	if fence, err := d.fenced(ctx, r); fence == 0 || err != nil {
+		return nil, err
+	}
+	if err := d.settleTimers(ctx, r.session, timers[schemas.StreamTimers]); err != nil {
+		return nil, err
+	}
+	bounds, err := d.lastSequences(ctx, bounded...)
+	if err != nil {
+		return nil, err
+	}
+	bounds[schemas.StreamTimers] = timers[schemas.StreamTimers]
+	return bounds, nil
+}
+
+// fenced returns the sequence of the fence of a deletion; 0 if it is not stored, or not any more.
+func (d *Deleter) fenced(ctx context.Context, r *record) (uint64, error) {
+	fence, err := d.o.Store.Fenced(ctx, r.session, r.ID)
+	if errors.Is(err, eventstore.ErrDeleted) { // by another deleter, with the fence
+		return 0, nil
+	}
+	return fence, err
+}
+
+// settleWait bounds the wait for due timers to reach the inbox.
+const settleWait = 5 * time.Second
+
+// settleTimers removes the session's timers up to a sequence and waits until the inbox has those that were due.
+func (d *Deleter) settleTimers(ctx context.Context, session string, upTo uint64) error {
+	for _, subject := range []string{d.subjects().Schedule(session, "*"), d.subjects().Due(session, "*")} {
+		if err := d.purge(ctx, schemas.StreamTimers, subject, jetstream.WithPurgeSequence(upTo+1)); err != nil {
+			return err
+		}
+	}
+	for deadline := time.Now().Add(settleWait); ; {
+		var lag uint64
+		err := persist(ctx, func() error {
+			s, err := d.conn.JetStream().Stream(ctx, schemas.StreamCommands)
+			if err != nil {
+				return err
+			}
+			for _, source := range s.CachedInfo().Sources {
+				lag += source.Lag
+			}
+			return nil
+		})
+		if err != nil || lag == 0 || time.Now().After(deadline) {
+			return err
+		}
+		if !natsio.Wait(ctx, natsio.RetryWait) {
+			return context.Cause(ctx)
+		}
+	}
+}
