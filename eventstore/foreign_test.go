@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -218,5 +219,35 @@ func TestLoadingChecksTheChain(t *testing.T) {
 				t.Errorf("loaded: %v", err)
 			}
 		})
+	}
+}
+
+// A message on a subject that is no session's, which could stand for all logs, is left out of the list of sessions.
+func TestSessionsAreListedBesideSubjectsWithWildcards(t *testing.T) {
+	t.Parallel()
+	s, js := newJetStream(t, eventstore.Options{})
+	mustAppend(t, open(t, s, "s1"), event("s1", 1, "a"))
+	const more = 1024 // than a server's answer has room for
+	for i := range more {
+		if _, err := js.PublishAsync(fmt.Sprintf("agent.evt.foreign-%d", i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-js.PublishAsyncComplete()
+	for _, at := range []string{"agent.evt.*", "agent.evt.>", "agent.evt.é", "agent.evt.a*", "agent.evt.\xff"} {
+		if err := js.Conn().PublishRequest("$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.none", at, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the server answers", func() bool { return messagesOn(t, js, "agent.evt.a*") > 0 })
+	var got []string
+	for info, err := range s.Sessions(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, info.Session)
+	}
+	if !slices.Equal(got, []string{"s1"}) {
+		t.Errorf("%d sessions: %.300q", len(got), got)
 	}
 }

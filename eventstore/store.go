@@ -151,7 +151,7 @@ func (s *Store) list(ctx context.Context, subjects []string, yield func(SessionI
 	for _, subject := range subjects {
 		session, err := s.o.Subjects.ParseEvent(subject)
 		if err != nil {
-			continue // not a legal session id: Open would refuse it
+			return err
 		}
 		end := ending{}
 		if rec := last[subject]; rec.stream > 0 {
@@ -169,7 +169,8 @@ func (s *Store) list(ctx context.Context, subjects []string, yield func(SessionI
 	return nil
 }
 
-// subjects returns the subjects of all logs, sorted.
+// subjects returns the subjects of all logs, sorted. Others, which no log can have, are left out: a server that was made
+// to answer there may have stored one with wildcards, which would stand for all logs in a request.
 func (s *Store) subjects(ctx context.Context) (all []string, err error) {
 	err = s.retry(ctx, func(ctx context.Context) error {
 		stream, err := s.js.Stream(ctx, schemas.StreamEvents)
@@ -179,6 +180,10 @@ func (s *Store) subjects(ctx context.Context) (all []string, err error) {
 		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(s.o.Subjects.Event("*")))
 		if err == nil {
 			all = slices.Sorted(maps.Keys(info.State.Subjects))
+			all = slices.DeleteFunc(all, func(subject string) bool {
+				_, err := s.o.Subjects.ParseEvent(subject)
+				return err != nil
+			})
 		}
 		return err
 	})
