@@ -3,7 +3,6 @@ package eventstore
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -61,7 +60,7 @@ func (s *Store) putBlob(ctx context.Context, name string, data []byte) error {
 		if !natsio.IsAny(err, jetstream.ErrObjectNotFound, errIncomplete, errOverlaid) {
 			return fmt.Errorf("object %s: %w", name, err)
 		}
-		if _, err = bucket.PutBytes(ctx, name, data); err == nil {
+		if err = s.replaceObject(ctx, bucket, name, data); err == nil {
 			err = s.checkObject(ctx, bucket, name)
 		}
 		if err != nil {
@@ -71,15 +70,38 @@ func (s *Store) putBlob(ctx context.Context, name string, data []byte) error {
 	})
 }
 
+// replaceObject puts an object in place of what is there. Messages that no client has put are deleted first: the client
+// library refuses to put an object over them, or purges the chunks that they name.
+func (s *Store) replaceObject(ctx context.Context, bucket jetstream.ObjectStore, name string, data []byte) error {
+	if _, err := newestEntry(ctx, bucket, name); errors.Is(err, errOverlaid) {
+		if err := s.deleteObject(ctx, name, 0); err != nil {
+			return err
+		}
+	}
+	_, err := bucket.PutBytes(ctx, name, data)
+	return err
+}
+
+// newestEntry returns the newest entry of an object. The error is errOverlaid if no client has put it.
+func newestEntry(ctx context.Context, bucket jetstream.ObjectStore, name string) (*jetstream.ObjectInfo, error) {
+	info, err := bucket.GetInfo(ctx, name)
+	if errors.Is(err, jetstream.ErrBadObjectMeta) || err == nil && !isEntry(info, name) {
+		return nil, errOverlaid
+	}
+	return info, err
+}
+
+// isEntry reports whether an entry of an object was put by a client, and names its chunks and no others.
+func isEntry(info *jetstream.ObjectInfo, name string) bool {
+	return info.NUID != "" && info.Name == name && natsio.Literal(chunkSubject(info.NUID))
+}
+
 // checkObject returns nil if the object and all its chunks are stored.
 func (s *Store) checkObject(ctx context.Context, bucket jetstream.ObjectStore, name string) error {
 	for before := ""; ; {
-		info, err := bucket.GetInfo(ctx, name)
+		info, err := newestEntry(ctx, bucket, name)
 		if err != nil {
 			return err
-		}
-		if info.NUID == "" {
-			return errOverlaid
 		}
 		chunks, err := s.chunks(ctx, info.NUID)
 		if err != nil || chunks == uint64(info.Chunks) {
@@ -157,32 +179,6 @@ func (s *Store) objectByChunk(ctx context.Context, bucket jetstream.ObjectStore,
 	return data, nil
 }
 
-// deleteObject deletes an object without a trace. It deletes the chunks first, because only the entry names them. If
-// upTo is not 0, it deletes only what the stream has stored up to that sequence.
-func (s *Store) deleteObject(ctx context.Context, name string, upTo uint64) error {
-	return s.inBlobs(ctx, func(ctx context.Context, bucket jetstream.ObjectStore) error {
-		info, err := bucket.GetInfo(ctx, name, jetstream.GetObjectInfoShowDeleted())
-		if errors.Is(err, jetstream.ErrObjectNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		stream, err := s.js.Stream(ctx, blobStream)
-		if err != nil {
-			return err
-		}
-		var bound []jetstream.StreamPurgeOpt
-		if upTo != 0 {
-			bound = append(bound, jetstream.WithPurgeSequence(upTo+1)) // the server purges lower sequences
-		}
-		if err := natsio.PurgeSubject(ctx, stream, chunkSubject(info.NUID), bound...); err != nil {
-			return fmt.Errorf("chunks of object %s: %w", name, err)
-		}
-		return natsio.PurgeSubject(ctx, stream, entrySubject(name), bound...)
-	})
-}
-
 // heal deletes the messages that a NATS server, because a client directed its answer there, has stored over an object's
 // entry or behind its chunks, if [Options.Heal] permits it. The object that was put is still stored below them. cause
 // is the error of reading the object; heal returns it if there is nothing to delete.
@@ -194,10 +190,10 @@ func (s *Store) heal(ctx context.Context, name string, cause error) error {
 	if err != nil {
 		return err
 	}
-	var info jetstream.ObjectInfo
+	var info *jetstream.ObjectInfo
 	entry, deleted, err := s.deleteAbove(ctx, stream, entrySubject(name), func(m *jetstream.RawStreamMsg) bool {
-		info = jetstream.ObjectInfo{}
-		return json.Unmarshal(m.Data, &info) == nil && info.NUID != "" && info.Name == name
+		info = entryOf(m, name)
+		return info != nil
 	})
 	if err != nil || entry == 0 {
 		return errors.Join(cause, err)

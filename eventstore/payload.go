@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -70,16 +72,17 @@ func (s *Store) payload(ctx context.Context, ref string) ([]byte, error) {
 	return data, nil
 }
 
-// PayloadSize returns the size in bytes of the data behind a data reference; 0 if the data was deleted.
+// PayloadSize returns the size in bytes of the data behind a data reference; 0 if the data was deleted, or cannot be
+// read.
 func (s *Store) PayloadSize(ctx context.Context, ref string) (size int64, err error) {
 	err = s.inBlobs(ctx, func(ctx context.Context, bucket jetstream.ObjectStore) error {
-		info, err := bucket.GetInfo(ctx, strings.TrimPrefix(ref, blobScheme))
+		info, err := newestEntry(ctx, bucket, strings.TrimPrefix(ref, blobScheme))
 		if err == nil {
 			size = int64(min(info.Size, math.MaxInt64))
 		}
 		return err
 	})
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
+	if natsio.IsAny(err, jetstream.ErrObjectNotFound, errOverlaid) {
 		return 0, nil
 	}
 	return size, err
@@ -109,4 +112,55 @@ func (s *Store) DeletePayload(ctx context.Context, session, ref string, upTo uin
 		return fmt.Errorf("eventstore: delete payload %s: %w", ref, err)
 	}
 	return nil
+}
+
+// deleteObject deletes an object without a trace. It deletes the chunks first, because only the entry names them. If
+// upTo is not 0, it deletes only what the stream has stored up to that sequence.
+func (s *Store) deleteObject(ctx context.Context, name string, upTo uint64) error {
+	return s.retry(ctx, func(ctx context.Context) error {
+		stream, err := s.js.Stream(ctx, blobStream)
+		if err != nil {
+			return err
+		}
+		var bound []jetstream.StreamPurgeOpt
+		if upTo != 0 {
+			bound = append(bound, jetstream.WithPurgeSequence(upTo+1)) // the server purges lower sequences
+		}
+		info, err := putEntry(ctx, stream, name)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil
+		}
+		if err == nil && info != nil {
+			err = natsio.PurgeSubject(ctx, stream, chunkSubject(info.NUID), bound...)
+		}
+		if err == nil {
+			err = natsio.PurgeSubject(ctx, stream, entrySubject(name), bound...)
+		}
+		if err != nil {
+			return fmt.Errorf("object %s: %w", name, err)
+		}
+		return nil
+	})
+}
+
+// putEntry returns the entry that a client has put for an object, nil if there are other messages only. Those are above
+// the entry, which a client puts in place of all that are there.
+func putEntry(ctx context.Context, stream jetstream.Stream, name string) (*jetstream.ObjectInfo, error) {
+	m, err := stream.GetLastMsgForSubject(ctx, entrySubject(name))
+	if err == nil && entryOf(m, name) == nil {
+		m, err = stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(entrySubject(name)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return entryOf(m, name), nil
+}
+
+// entryOf returns the entry of an object that a message is, nil if no client has put it.
+func entryOf(m *jetstream.RawStreamMsg, name string) *jetstream.ObjectInfo {
+	info := new(jetstream.ObjectInfo)
+	if json.Unmarshal(m.Data, info) != nil || !isEntry(info, name) {
+		return nil
+	}
+	return info
 }

@@ -210,7 +210,7 @@ func (s *Store) putSnapshot(ctx context.Context, key string, value, object []byt
 			if err != nil {
 				return err
 			}
-			if _, err := bucket.PutBytes(ctx, snapshotObjectName(key), object); err != nil {
+			if err := s.replaceObject(ctx, bucket, snapshotObjectName(key), object); err != nil {
 				return err
 			}
 		}
