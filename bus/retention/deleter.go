@@ -98,7 +98,7 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 		if r.Force {
 			rec.Examined = nil // what was sent since goes too
 		}
-		if done, err = d.complete(ctx, rec); err != nil || done.Events > 0 {
+		if done, err = d.complete(ctx, rec); err != nil || done.Session != "" {
 			return done, err
 		}
 		if rec, err = d.load(ctx, r.Session); err != nil {
@@ -109,9 +109,9 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 	switch {
 	case err != nil:
 		return done, err
-	case c.events == 0 && rec.restores():
+	case c.end == 0 && rec.restores():
 		return done, errors.Join(ErrNoSession, d.remove(ctx, rec))
-	case c.events == 0:
+	case c.end == 0:
 		return done, ErrNoSession
 	case rec.restores(): // no runner drives it, so nobody would abort a run
 	case len(c.busy) > 0 && !r.Force:
@@ -184,7 +184,7 @@ func (d *Deleter) Resume(ctx context.Context, session string) error {
 }
 
 // complete completes a deletion whose fence is stored. Without a fence either nothing was deleted, or everything but
-// the entry of the index: complete then removes the entry and the record, and the Events that it returns are 0.
+// the entry of the index: complete then removes the entry and the record, and returns no session.
 func (d *Deleter) complete(ctx context.Context, rec *record) (done Deleted, err error) {
 	fence, err := d.fenced(ctx, rec)
 	if err != nil {

@@ -63,6 +63,11 @@ func (d *Deleter) examine(ctx context.Context, session string) (c condition, err
 		if err != nil && !damaged {
 			return c, fmt.Errorf("session %s: %w", session, err)
 		}
+		if damaged {
+			if _, last, err := schemas.LogSpan(session, m.Header); err == nil {
+				c.events = last
+			}
+		}
 		for _, e := range events {
 			damaged = damaged || !entry.Apply(e)
 			c.events, c.last = e.Seq, e.Time

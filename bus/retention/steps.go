@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -111,21 +112,29 @@ func (d *Deleter) cancel(ctx context.Context, subject, to string, r *record) err
 	return d.conn.NATS().Publish(to, []byte(req.CancelNonce()))
 }
 
+// versions are the tokens of keys before the session.
+var versions = regexp.MustCompile(`^v[0-9]+$`)
+
 // deleteEntries deletes the entries of the session in the index, of all versions of its fold, unless they are of a new
-// session with the same id.
+// session with the same id. Other keys, which a server made whose answer was directed there, are left: nobody reads
+// them, and some cannot be read.
 func (d *Deleter) deleteEntries(ctx context.Context, r *record, _ *Deleted) error {
-	prefix := "$KV." + schemas.BucketSessions + "."
-	keys, err := d.stored(ctx, "KV_"+schemas.BucketSessions, prefix+"*."+r.session)
+	prefix, suffix := "$KV."+schemas.BucketSessions+".", "."+r.session
+	keys, err := d.stored(ctx, "KV_"+schemas.BucketSessions, prefix+"*"+suffix)
 	if err != nil {
 		return err
 	}
 	for subject := range keys {
+		key := strings.TrimPrefix(subject, prefix)
+		if !versions.MatchString(strings.TrimSuffix(key, suffix)) {
+			continue
+		}
 		err := persist(ctx, func() error {
 			kv, err := d.conn.JetStream().KeyValue(ctx, schemas.BucketSessions)
 			if err != nil {
 				return err
 			}
-			return deleteEntry(ctx, kv, strings.TrimPrefix(subject, prefix), r.Fence)
+			return deleteEntry(ctx, kv, key, r.Fence)
 		})
 		if err != nil {
 			return fmt.Errorf("entry %s: %w", subject, err)
