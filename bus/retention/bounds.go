@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/natsio"
-	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -40,7 +39,7 @@ func (d *Deleter) lastSequences(ctx context.Context, streams ...string) (map[str
 }
 
 // bound fixes the bounds of a deletion whose fence is stored, in its record, and returns the record. If another deleter
-// was faster it returns that one's record, or nil if that one has completed the deletion.
+// was faster it returns that one's record, or nil if that one has completed the deletion, or given it up.
 func (d *Deleter) bound(ctx context.Context, r *record, fence uint64) (*record, error) {
 	r.Fence, r.Bounds, r.Examined = fence, r.Examined, nil
 	if r.Bounds == nil {
@@ -65,14 +64,14 @@ func (d *Deleter) bound(ctx context.Context, r *record, fence uint64) (*record, 
 }
 
 // settled returns the bounds of a deletion by force, once no timer of the session is on its way to the inbox. It
-// returns nil if another deleter has completed the deletion.
+// returns nil if another deleter has completed the deletion, or given it up.
 func (d *Deleter) settled(ctx context.Context, r *record) (map[string]uint64, error) {
 	timers, err := d.lastSequences(ctx, schemas.StreamTimers)
 	if err != nil {
 		return nil, err
 	}
-	// With the fence still there, these timers are not those of a new session.
-	if fence, err := d.fenced(ctx, r); fence == 0 || err != nil {
+	// With record and fence still there, no timer up to this sequence is a new session's.
+	if now, err := d.load(ctx, r.session); err != nil || now.ID != r.ID {
 		return nil, err
 	}
 	if err := d.settleTimers(ctx, r.session, timers[schemas.StreamTimers]); err != nil {
@@ -84,15 +83,6 @@ func (d *Deleter) settled(ctx context.Context, r *record) (map[string]uint64, er
 	}
 	bounds[schemas.StreamTimers] = timers[schemas.StreamTimers]
 	return bounds, nil
-}
-
-// fenced returns the sequence of the fence of a deletion; 0 if it is not stored, or not any more.
-func (d *Deleter) fenced(ctx context.Context, r *record) (uint64, error) {
-	fence, err := d.o.Store.Fenced(ctx, r.session, r.ID)
-	if errors.Is(err, eventstore.ErrDeleted) { // by another deleter, with the fence
-		return 0, nil
-	}
-	return fence, err
 }
 
 // settleWait bounds the wait for due timers to reach the inbox.

@@ -186,7 +186,10 @@ func (d *Deleter) Resume(ctx context.Context, session string) error {
 // complete completes a deletion whose fence is stored. Without a fence either nothing was deleted, or everything but
 // the entry of the index: complete then removes the entry and the record, and returns no session.
 func (d *Deleter) complete(ctx context.Context, rec *record) (done Deleted, err error) {
-	fence, err := d.fenced(ctx, rec)
+	fence, err := d.o.Store.Fenced(ctx, rec.session, rec.ID)
+	if errors.Is(err, eventstore.ErrDeleted) { // by another deleter, with the fence
+		fence, err = 0, nil
+	}
 	if err != nil {
 		return done, err
 	}

@@ -5,12 +5,12 @@
 // A deletion is a record in the bucket agent_deletions, with the id of the deletion, and a fence in the session's log.
 // The fence is stored on the condition that the log still ends where the deleter has read it. From then on no writer
 // extends the log, and the session does not open. The record has a bound for every stream: a sequence that the stream
-// has reached. Messages of the session up to the bound are deleted; messages above belong to a new session with the same
-// id. All streams are purged up to their bounds, the log with the fence last. Then the record is removed.
+// has reached. Messages of the session up to the bound are deleted; messages above belong to a new session with the
+// same id. All streams are purged up to their bounds, the log with the fence last. Then the record is removed.
 //
-// The bounds are of the moment after the deleter has read the log, and before it looks for commands that wait: a command
-// that comes later is not lost. By force commands are deleted in any case, and the bounds are of a moment after the
-// fence.
+// The bounds are those of the moment after the deleter has read the log and before it looks for commands that wait, so
+// a command that comes later is not lost. By force commands are deleted in any case, and the bounds are those of a
+// moment after the fence.
 //
 // A deletion that was interrupted can therefore be completed by any process: by the next call of [Deleter.Delete], or
 // by a runner that finds the fence when it opens the session ([Deleter.Resume]). Two deleters at once do no harm:

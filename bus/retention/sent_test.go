@@ -161,3 +161,31 @@ func TestLateDeleterLeavesTimers(t *testing.T) {
 		t.Errorf("the timer waits: %t, %v", waits, err)
 	}
 }
+
+// A deleter by force whose deletion another has given up, and whose fence comes into the log of a new session, leaves
+// that session with its timers.
+func TestADeleterWithoutItsRecordDeletesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill("s1")
+	other, timers := w.deleter(retention.Options{}), bus.NewTimers(w.conn)
+	var before []string
+	late := w.deleter(retention.Options{AfterStep: func(step string) error {
+		if step != "record" {
+			return nil
+		}
+		w.must(other.Resume(bustest.Deadline(t), "s1"))
+		_, err := other.Delete(bustest.Deadline(t), retention.Request{Session: "s1"})
+		w.must(err)
+		w.fill("s1")
+		w.must(timers.Schedule(bustest.Deadline(t), "s1", time.Now().Add(time.Hour), schemas.Timer{Name: "later"}))
+		before = w.streamsOf("s1")
+		return nil
+	}})
+	_, err := late.Delete(bustest.Deadline(t), retention.Request{Session: "s1", Force: true})
+	w.must(err)
+	if d := cmp.Diff(before, w.streamsOf("s1")); d != "" {
+		t.Errorf("the new session (-before +after):\n%s", d)
+	}
+	w.log("s1", small()) // it goes on
+}
