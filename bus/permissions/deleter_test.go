@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/dial"
@@ -88,9 +90,26 @@ func TestWhoMayDelete(t *testing.T) {
 	if _, err := archive.Write(bustest.Deadline(t), own, "s1", &file); err != nil {
 		t.Error(err)
 	}
+	// Over the entry of the payload lies an answer of the server.
+	blobs, err := admin.JetStream().Stream(bustest.Deadline(t), "OBJ_agent_blobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := blobs.Info(bustest.Deadline(t), jetstream.WithSubjectFilter("$O.agent_blobs.M.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for entry := range info.State.Subjects {
+		if err := admin.NATS().PublishRequest("$JS.API.STREAM.INFO.AGENT_EVT", entry, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bustest.Eventually(t, "the server answers", func() bool {
+		return bustest.Messages(t, admin, "OBJ_agent_blobs") > info.State.Msgs
+	})
 	d := retention.NewDeleter(c, retention.Options{Store: own, AbortWait: time.Millisecond})
 	done, err := d.Delete(bustest.Deadline(t), retention.Request{Session: "s1", Force: true})
-	if err != nil || done.Events != 2 {
+	if err != nil || done.Events != 2 || bustest.Messages(t, admin, "OBJ_agent_blobs") != 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if _, err := archive.Restore(bustest.Deadline(t), c, own, bytes.NewReader(file.Bytes())); err != nil {
