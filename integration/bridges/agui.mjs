@@ -182,6 +182,21 @@ const scenarios = {
     assert.equal(agent.messages.find((m) => m.role === "tool").content, "green");
     assert.equal(texts(agent).at(-1), "assistant: a fine colour");
   },
+
+  async "a result together with a message"() {
+    const tools = [{ name: "pick_colour", description: "asks the user", parameters: { type: "object", properties: {} } }];
+    const agent = agentOf("result and message");
+    await run(agent, "frontend", { tools });
+    const [call] = agent.messages.at(-1).toolCalls;
+    agent.addMessage({ id: "r", role: "tool", toolCallId: call.id, content: "green" });
+    const { last } = await run(agent, "hello", { tools });
+    assert.equal(last.type, "RUN_FINISHED");
+    assert.equal(last.outcome?.pendingToolCallIds, undefined);
+    assert.deepEqual(agent.messages.map((m) => m.role).filter((role) => role !== "reasoning"),
+      ["user", "assistant", "tool", "assistant", "user", "assistant"]);
+    assert.deepEqual(texts(agent),
+      ["user: frontend", "assistant: a fine colour", "user: hello", "assistant: hello to you"]);
+  },
 };
 
 let failed = 0;

@@ -41,6 +41,9 @@ const script = `{"chunkSize": 4, "chunkDelayMs": 5, "scripts": [
 	{"match": "^flaky", "responses": [{"fail": ["529 overloaded"], "text": "at last"}]},
 	{"match": "^frontend", "responses": [{"toolCalls": [{"name":"pick_colour","arguments":{"of":"walls"}}]},
 		{"text": "a fine colour"}]},
+	{"match": "^both", "responses": [
+		{"toolCalls": [{"name":"pick_colour","arguments":{}},{"name":"danger","arguments":{"v":"y"}}]},
+		{"text": "it is both"}]},
 	{"match": "^fail", "responses": []}
 ]}`
 

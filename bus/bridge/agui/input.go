@@ -138,24 +138,44 @@ func (m inputMessage) contents() (c schemas.Contents, err error) {
 	return c, nil
 }
 
-// news returns the user messages after all messages that the log knows and after the last one that is not the user's.
-func (in *runInput) news(known func(id string) bool) (messages schemas.Messages, err error) {
+// userInput is a message of the user, with the id of a prompt that has it as its last message.
+type userInput struct {
+	command string
+	message *schemas.UserMessage
+}
+
+// tail returns the user messages after all messages that the log has and after the last reply. The results of the
+// client's tools may be anywhere among them.
+func (in *runInput) tail(logged func(id string) bool) (tail []userInput, err error) {
 	first := 0
 	for i, m := range in.Messages {
-		if m.Role != "user" || known(m.ID) {
+		if m.Role == "assistant" || logged(m.ID) {
 			first = i + 1
 		}
 	}
 	for _, m := range in.Messages[first:] {
+		if m.Role != "user" {
+			continue
+		}
 		c, err := m.contents()
 		if err != nil {
 			return nil, err
 		}
 		if strings.TrimSpace(c.JoinText()) != "" || len(c) > 1 || len(c) == 1 && c[0].ContentType() != schemas.ContentText {
-			messages = append(messages, &schemas.UserMessage{Content: c})
+			tail = append(tail, userInput{in.commandOf(m.ID, c), &schemas.UserMessage{Content: c}})
 		}
 	}
-	return messages, nil
+	return tail, nil
+}
+
+// commandOf returns the id of a message's prompt. The content is part of it, because some clients number their messages
+// anew for each page. A message without an id is another one in each run.
+func (in *runInput) commandOf(id string, c schemas.Contents) string {
+	content, _ := schemas.Marshal(c) // what was decoded can be encoded
+	if id == "" {
+		id = "\nof run " + in.RunID
+	}
+	return bridge.CommandID("ag-ui message\n" + id + "\n" + string(content)) // a hash, because of the line breaks
 }
 
 // results returns the tool messages by the id of their call.

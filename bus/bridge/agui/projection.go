@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -10,11 +11,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// projection derives AG-UI events from what happens in one run. It does no I/O and is not safe for concurrent use.
+// projection derives AG-UI events from what happens in a session. It does no I/O and is not safe for concurrent use.
 type projection struct {
 	state   *loop.State // as folded up to the item at hand
 	modern  bool
-	own     string // command whose messages the client has sent itself
+	own     map[string]bool // commands whose messages the client has sent itself
 	out     []event
 	step    string
 	replies map[string]*reply
@@ -48,7 +49,7 @@ const (
 	openReasoning = "reasoning"
 )
 
-func newProjection(state *loop.State, modern bool, own string) *projection {
+func newProjection(state *loop.State, modern bool, own map[string]bool) *projection {
 	return &projection{state: state, modern: modern, own: own, replies: map[string]*reply{}}
 }
 
@@ -64,6 +65,9 @@ func (p *projection) take(i client.Item) []event {
 		p.step = i.Event.TurnID
 		p.emit(event{Type: "STEP_STARTED", StepName: p.step})
 	case *schemas.TurnEnd:
+		p.endStep()
+	case *schemas.AgentEnd: // another run may follow
+		p.closeAll()
 		p.endStep()
 	case *schemas.MessageEnd:
 		p.message(i.Event, d)
@@ -216,7 +220,7 @@ func (p *projection) close(r *reply) {
 func (p *projection) message(e *schemas.Event, d *schemas.MessageEnd) {
 	switch m := d.Message.Message.(type) {
 	case *schemas.UserMessage:
-		if e.CausationID == p.own || e.CausationID == "" && e.CorrelationID == p.own {
+		if p.own[cmp.Or(e.CausationID, e.CorrelationID)] {
 			p.snapshot() // the client knows it by its own id
 			return
 		}

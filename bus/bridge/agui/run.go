@@ -19,11 +19,11 @@ const settle = 100 * time.Millisecond
 type run struct {
 	b        *Bridge
 	in       *runInput
-	command  string
 	follower bridge.Follower
+	command  string                           // the prompt whose end is the stream's; "" if there is none
 	tracker  *client.Tracker                  // of the command
-	target   string                           // id of the run to follow; "" until the command's run is known
-	joined   bool                             // the followed run is not the command's
+	target   string                           // without a command, the run whose end is the stream's, or ""
+	own      map[string]bool                  // prompts with the request's messages
 	decided  map[schemas.CallKey]bool         // approvals that the client has answered
 	answered map[schemas.CallKey]inputMessage // results that the client has sent
 	stream   *bridge.EventStream
@@ -38,7 +38,7 @@ func (r *run) serve(ctx context.Context) {
 	if r.in.modern() {
 		begin.ProtocolVersion = protocolVersion
 	}
-	r.p = newProjection(state, r.in.modern(), r.command)
+	r.p = newProjection(state, r.in.modern(), r.own)
 	r.send(begin, event{Type: "MESSAGES_SNAPSHOT", Messages: snapshot(state)})
 	r.follow(ctx)
 }
@@ -46,9 +46,6 @@ func (r *run) serve(ctx context.Context) {
 // follow streams until the stream's last event, which it always sends.
 func (r *run) follow(ctx context.Context) {
 	state := &r.follower.State
-	if r.target == "" {
-		r.target = r.tracker.RunID()
-	}
 	if end, over := r.ended(nil); over {
 		r.finish(end)
 		return
@@ -89,32 +86,31 @@ func (r *run) item(i client.Item) (end event, over bool) {
 	if err := r.follower.Apply(i); err != nil {
 		return event{Type: "RUN_ERROR", Message: err.Error(), Code: "damaged"}, true
 	}
-	if r.target == "" {
-		r.target = r.tracker.RunID()
-	}
-	if r.target != "" && (i.Update != nil || i.Event.RunID == r.target) {
-		r.send(r.p.take(i)...)
-	}
+	r.send(r.p.take(i)...)
 	return r.ended(i.Event)
 }
 
-// ended reports whether the run has ended, with the given event or, for nil, according to the log.
+// ended reports whether what the stream follows has ended, with the given event or, for nil, according to the log.
 func (r *run) ended(e *schemas.Event) (end event, over bool) {
-	result, known, err := r.tracker.Ended()
-	switch {
-	case !r.joined && known && err != nil:
-		return refused(err), true
-	case !r.joined && known:
-		return r.outcome(result.Reason, result.ErrorMessage, result.Usage), true
-	case !r.joined:
-		return end, false
-	case r.target == "":
-		return event{Type: "RUN_FINISHED"}, true // nothing to follow: the snapshot is complete
-	case e == nil || e.RunID != r.target:
-		return end, false
+	if r.command != "" {
+		result, over, err := r.tracker.Ended()
+		switch {
+		case over && err == nil:
+			return r.outcome(result.Reason, result.ErrorMessage, result.Usage), true
+		case over && r.own[r.command]:
+			return refused(err), true
+		case !over:
+			return end, false
+		}
+		r.work() // the prompt was another's, and does not begin
 	}
-	if d, ok := e.Data.(*schemas.AgentEnd); ok {
-		return r.outcome(d.TerminationReason, d.ErrorMessage, d.Usage), true
+	if r.target == "" {
+		return event{Type: "RUN_FINISHED"}, true // nothing to follow: the client has it all
+	}
+	if e != nil && e.RunID == r.target {
+		if d, ok := e.Data.(*schemas.AgentEnd); ok {
+			return r.outcome(d.TerminationReason, d.ErrorMessage, d.Usage), true
+		}
 	}
 	return end, false
 }
@@ -131,7 +127,7 @@ func refused(err error) event {
 func (r *run) broken(ctx context.Context, err error) event {
 	if ctx.Err() != nil || err == nil {
 		return event{Type: "RUN_ERROR", Code: "unavailable",
-			Message: "the runner stops; the run goes on: ask for it again with the same runId"}
+			Message: "the runner stops; the run goes on: send the request again"}
 	}
 	_, code := bridge.Status(err)
 	return event{Type: "RUN_ERROR", Message: err.Error(), Code: code}
@@ -156,10 +152,11 @@ func (r *run) outcome(reason schemas.TerminationReason, message string, u schema
 }
 
 // waitsForClient reports whether the run waits only for the client: for its approval, or for the result of one of its
-// tools. It does not wait for what this request has brought, which is on its way to the log.
+// tools. It does not wait while what this request has brought is on its way to the log.
 func (r *run) waitsForClient(ctx context.Context) (event, bool) {
 	state := &r.follower.State
-	if state.Run == nil || state.Run.Turn == nil || state.Run.Turn.Streaming != "" {
+	if state.Run == nil || state.Run.Turn == nil || state.Run.Turn.Streaming != "" ||
+		r.command != "" && !state.Known.Has(r.command) {
 		return event{}, false
 	}
 	var interrupts []interrupt

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { bustest.Main(m) }
 func folded(t *testing.T) (*projection, func(data schemas.EventData) []event, func(...schemas.StreamEvent) []event) {
 	t.Helper()
 	s := new(loop.State)
-	p := newProjection(s, true, "p1")
+	p := newProjection(s, true, map[string]bool{"p1": true})
 	take := func(data schemas.EventData) []event {
 		t.Helper()
 		e := s.Envelope(data)
@@ -151,8 +151,8 @@ func TestBadInput(t *testing.T) {
 			`"payload":{"approved":true,"editedArgs":"v"}}]}`: "no object",
 		`{"threadId":"s1","runId":"r","resume":[{"interruptId":"c1","status":"resolved",` +
 			`"payload":{"approved":false,"editedArgs":{}}}]}`: "denies the call",
-		`{"threadId":"s1","runId":"r","resume":[{"interruptId":"c1","status":"cancelled"}],` +
-			`"messages":[{"id":"u","role":"user","content":"x"}]}`: "a resume and new messages",
+		`{"threadId":"s1","runId":"r","resume":[{"interruptId":"c1","status":"no"}],` +
+			`"messages":[{"id":"u","role":"user","content":"x"}]}`: "is not resolved",
 	} {
 		w := httptest.NewRecorder()
 		b.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/ag-ui", strings.NewReader(body)))
