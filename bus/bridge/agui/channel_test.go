@@ -5,9 +5,12 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 )
 
@@ -61,4 +64,42 @@ func TestCallsOfOtherSessions(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "another session") {
 		t.Errorf("a call of another session: %v", err)
 	}
+}
+
+// An answer may arrive before its call. One that is given again after the call is over waits for no later call with the
+// same key, as there is in a session that was deleted and started again.
+func TestAnswersOfNoCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFrontends(nil, slog.New(slog.DiscardHandler))
+		tool := f.tools("s1", []frontendTool{{Name: "pick"}})[0]
+		answer := func(text string) {
+			f.answer("s1", map[schemas.CallKey]inputMessage{"c3": {Content: []byte(`"` + text + `"`)}})
+		}
+		answer("green")
+		time.Sleep(answerKept - time.Second)
+		got, err := tool.Execute(t.Context(), tools.Call{Session: "s1", Key: "c3"})
+		if err != nil || got.Content.JoinText() != "green" {
+			t.Errorf("a call whose answer came first has %v, %v", got, err)
+		}
+		answer("green")
+		time.Sleep(answerKept)
+		synctest.Wait()
+		next := make(chan string, 1)
+		go func() {
+			got, err := tool.Execute(t.Context(), tools.Call{Session: "s1", Key: "c3"})
+			if err != nil {
+				t.Error(err)
+			}
+			next <- got.Content.JoinText()
+		}()
+		time.Sleep(answerKept) // it waits longer than an answer does
+		answer("red")
+		if got := <-next; got != "red" {
+			t.Errorf("a later call has %q", got)
+		}
+		if len(f.calls) > 0 {
+			t.Errorf("%d calls are left", len(f.calls))
+		}
+	})
 }

@@ -26,6 +26,7 @@ const (
 	maxAllTools    = 2048             // of all threads: each has a queue, of which the bus has 10,000
 	frontendIdle   = 10 * time.Minute // after the last request, if no call waits
 	announceWithin = 10 * time.Second
+	answerKept     = time.Minute // an answer without a call, whose worker may have to be started first
 )
 
 // channelPrefix begins the names of a session's channels. Another session, even a copy, has another prefix.
@@ -75,6 +76,7 @@ type frontend struct {
 
 // waiting is a call, or an answer that arrived before its call.
 type waiting struct {
+	waits  bool // the call has arrived
 	answer inputMessage
 	ready  chan struct{}
 }
@@ -244,6 +246,7 @@ func (f *frontends) call(session string, key schemas.CallKey, waits int) *waitin
 		w = &waiting{ready: make(chan struct{})}
 		f.calls[callName(session, key)] = w
 	}
+	w.waits = w.waits || waits > 0
 	return w
 }
 
@@ -266,7 +269,18 @@ func (f *frontends) answer(session string, results map[schemas.CallKey]inputMess
 		default:
 			w.answer = m
 			close(w.ready)
+			time.AfterFunc(answerKept, func() { f.forget(session, key, w) })
 		}
 		f.mu.Unlock()
+	}
+}
+
+// forget removes an answer whose call has not arrived: it was over already. Another call may get its key, in a session
+// that is deleted and started again.
+func (f *frontends) forget(session string, key schemas.CallKey, w *waiting) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if name := callName(session, key); f.calls[name] == w && !w.waits {
+		delete(f.calls, name)
 	}
 }
