@@ -95,11 +95,15 @@ func (s *State) share(part float64) (tokens int64, cost float64, ok bool) {
 			if b.leftCost() <= 0 {
 				return 0, 0, false
 			}
-			cost = leastOf(cost, part*b.leftCost())
+			cost = leastOf(cost, max(part*b.leftCost(), leastCost))
 		}
 	}
 	return tokens, cost, true
 }
+
+// leastCost is the smallest limit of costs, in US dollars: a share may be so small that its product is zero, which would
+// be no limit.
+const leastCost = 1e-9
 
 // leastOf returns the lower of two limits, where zero is no limit.
 func leastOf[T int64 | float64](a, b T) T {

@@ -341,6 +341,16 @@ func TestASubagentHasAShareOfTheBudget(t *testing.T) {
 	}
 }
 
+// A share so small that nothing is left of it is a limit all the same.
+func TestASubagentWithATinyShareIsLimited(t *testing.T) {
+	t.Parallel()
+	r, _ := family(t, func(h *host.Options) { h.Defaults.Limits.MaxCost = 0.04 })
+	log := r.Prompted(t, "s1", calls(map[string]any{"prompt": "x", "budget": 5e-324}), 1)
+	if start := began(log)[0]; start.MaxCost <= 0 || start.MaxCost > 1e-6 {
+		t.Errorf("begun with a limit of %g", start.MaxCost)
+	}
+}
+
 // A runner is lost while the child runs: the next runner continues both sessions.
 func TestARunnerIsLostWhileAChildWorks(t *testing.T) {
 	t.Parallel()

@@ -111,6 +111,15 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	}
 }
 
+func TestInfinityIsNoNumber(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"Inf", "+inf", "1e999", "NaN", "-Inf"} {
+		if _, _, err := parse(new(values), nil, "do", "--max-cost="+text); err == nil {
+			t.Errorf("%s is taken", text)
+		}
+	}
+}
+
 func TestChecksRunDespiteOtherMistakes(t *testing.T) {
 	t.Parallel()
 	var v values

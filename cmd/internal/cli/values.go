@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"net"
 	"reflect"
 	"strconv"
@@ -75,7 +77,7 @@ func set(target reflect.Value, text string) error {
 	case *int:
 		return notNegative(v, text, "a whole number", strconv.Atoi)
 	case *float64:
-		return notNegative(v, text, "a number", func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
+		return notNegative(v, text, "a number", finite)
 	case *time.Duration:
 		return notNegative(v, text, "a duration such as 90s or 48h", time.ParseDuration)
 	case *[]string:
@@ -117,6 +119,15 @@ func notNegative[T int | float64 | time.Duration](to *T, text, want string, f fu
 	}
 	*to = v
 	return nil
+}
+
+// finite parses a number. Infinity is refused: JSON has no such number, so settings with it could not be stored.
+func finite(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err == nil && math.IsInf(v, 0) {
+		err = errors.New("infinite")
+	}
+	return v, err
 }
 
 // CheckAddress returns an error unless address is host:port or "".
