@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools/internal/picture"
 )
 
 // Pictures are decoded one after the other: a model that reads eight of a hundred million pixels at once must not take
@@ -26,7 +27,7 @@ func TestPicturesWaitForEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r := reader{Options: Options{MaxImageBytes: DefaultMaxImageBytes}, picture: make(chan struct{}, 1)}
+		r := reader{Options: Options{MaxImageBytes: DefaultMaxImageBytes}, turns: picture.NewTurns()}
 		read := func(ctx context.Context) (schemas.ToolResult, error) {
 			file, err := os.Open(name)
 			if err != nil {
@@ -35,7 +36,10 @@ func TestPicturesWaitForEachOther(t *testing.T) {
 			defer file.Close()
 			return r.image(ctx, file, "image/png")
 		}
-		r.picture <- struct{}{} // another call decodes
+		end, err := r.turns.Take(t.Context()) // another call decodes
+		if err != nil {
+			t.Fatal(err)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { _, err := read(ctx); done <- err }()
@@ -47,9 +51,11 @@ func TestPicturesWaitForEachOther(t *testing.T) {
 		if err := <-done; err == nil {
 			t.Error("a call that was cancelled has a result")
 		}
-		<-r.picture
-		if result, err := read(t.Context()); err != nil || len(result.Content) != 2 || len(r.picture) != 0 {
-			t.Errorf("%+v, %v, %d decode", result, err, len(r.picture))
+		end()
+		for range 2 { // each leaves the turn to the next
+			if result, err := read(t.Context()); err != nil || len(result.Content) != 2 {
+				t.Errorf("%+v, %v", result, err)
+			}
 		}
 	})
 }

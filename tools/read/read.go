@@ -12,6 +12,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/internal/nodeerr"
+	"github.com/loopbus/loopbus/tools/internal/picture"
 	"github.com/loopbus/loopbus/tools/workspace"
 )
 
@@ -35,7 +36,7 @@ const description = "Read the contents of a file. Supports text files and images
 
 // DefaultMaxImageBytes is the largest base64 size of an image that is not scaled down: 4.5 MiB, which model APIs
 // accept.
-const DefaultMaxImageBytes = 9 << 19
+const DefaultMaxImageBytes = picture.MaxBase64
 
 // Options configures [New].
 type Options struct {
@@ -57,7 +58,7 @@ func New(o Options) tools.Tool {
 	if o.MaxImageBytes <= 0 || o.MaxImageBytes > DefaultMaxImageBytes {
 		o.MaxImageBytes = DefaultMaxImageBytes
 	}
-	r := reader{Options: o, picture: make(chan struct{}, 1)}
+	r := reader{Options: o, turns: picture.NewTurns()}
 	return tools.Must(tools.Typed(schemas.ToolDefinition{
 		Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
 		Effect: schemas.EffectReadOnly, TimeoutMs: tools.DefaultReadTimeout.Milliseconds(),
@@ -67,7 +68,7 @@ func New(o Options) tools.Tool {
 
 type reader struct {
 	Options
-	picture chan struct{} // has room for one token: decoding a picture takes some hundred megabytes
+	turns picture.Turns
 }
 
 func (r reader) execute(ctx context.Context, _ tools.Call, args arguments) (schemas.ToolResult, error) {

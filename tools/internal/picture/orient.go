@@ -1,4 +1,4 @@
-package read
+package picture
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package read
+package picture
 
 import (
 	"bytes"
@@ -14,21 +14,16 @@ import (
 	_ "golang.org/x/image/webp"
 )
 
-// A picture is an encoded image for the model.
-type picture struct {
-	data                          []byte
-	mime                          string
-	width, height                 int
-	originalWidth, originalHeight int
-}
-
-// fit returns the image unchanged if it is small enough. Otherwise it scales it down, first to maxSide and then step by
-// step until its base64 text is shorter than maxBase64. ok is false if the image cannot be decoded or made small
-// enough.
-func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic picture, ok bool) {
+// Fit returns an image, of a type that [Type] returns, unchanged if it is small enough. Otherwise it scales it down, first
+// to maxSide and then step by step until its base64 text is shorter than maxBase64. ok is false if the image cannot be
+// decoded or made small enough, or if ctx ends. The caller should have one of its [Turns].
+func Fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic Picture, ok bool) {
+	if len(data) > MaxFile {
+		return Picture{}, false
+	}
 	config, format, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil || config.Width < 1 || config.Height < 1 || config.Width > maxPixels/config.Height {
-		return picture{}, false
+		return Picture{}, false
 	}
 	lies := upright
 	if mime == mimeJPEG {
@@ -38,7 +33,7 @@ func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic pict
 	if lies.sideways() {
 		width, height = height, width
 	}
-	pic = picture{originalWidth: width, originalHeight: height}
+	pic = Picture{originalWidth: width, originalHeight: height}
 	small := width <= maxSide && height <= maxSide && base64.StdEncoding.EncodedLen(len(data)) < maxBase64
 	if !small {
 		width, height = within(width, height)
@@ -48,19 +43,19 @@ func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic pict
 		needed += scaledBytes(config, lies, width, height)
 	}
 	if needed > maxDecoded {
-		return picture{}, false
+		return Picture{}, false
 	}
 	decoded, _, err := image.Decode(interruptible{ctx, bytes.NewReader(data)})
 	if err != nil && !(small && isAnimatedWebP(data)) {
-		return picture{}, false
+		return Picture{}, false
 	}
 	if small {
-		pic.data, pic.mime, pic.width, pic.height = data, mime, width, height
+		pic.data, pic.MIME, pic.width, pic.height = data, mime, width, height
 		return pic, true
 	}
 	for ctx.Err() == nil {
 		pic.width, pic.height = width, height
-		if pic.data, pic.mime = encode(scale(decoded, lies, width, height), maxBase64); pic.data != nil {
+		if pic.data, pic.MIME = encode(scale(decoded, lies, width, height), maxBase64); pic.data != nil {
 			return pic, true
 		}
 		if width == 1 && height == 1 {
@@ -68,7 +63,7 @@ func fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic pict
 		}
 		width, height = max(1, width*3/4), max(1, height*3/4)
 	}
-	return picture{}, false
+	return Picture{}, false
 }
 
 // interruptible reads data, and returns an error once its context has ended: a few bytes of data can keep a decoder

@@ -1,32 +1,19 @@
-package read
+package picture
 
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
-	"io"
-	"os"
 )
 
-// sniffBytes is how many bytes of a file are read to detect its type.
-const sniffBytes = 4100
+// HeadBytes is how many of the first bytes of a file tell its type.
+const HeadBytes = 4100
 
 const mimeJPEG = "image/jpeg"
 
 var pngSignature = []byte("\x89PNG\r\n\x1a\n")
 
-// sniff detects by content whether a file is an image that models accept. It returns the MIME type or "", and seeks
-// back to the start of the file.
-func sniff(file *os.File) (string, error) {
-	head := make([]byte, sniffBytes)
-	n, err := io.ReadFull(file, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return "", err
-	}
-	return imageType(head[:n]), rewind(file)
-}
-
-func imageType(head []byte) string {
+// Type returns the MIME type of an image that models accept, by its first bytes, "" for anything else.
+func Type(head []byte) string {
 	switch {
 	case bytes.HasPrefix(head, []byte{0xFF, 0xD8, 0xFF}) && len(head) > 3 && head[3] != 0xF7: // F7 is JPEG-LS
 		return mimeJPEG

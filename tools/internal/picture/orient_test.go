@@ -1,4 +1,4 @@
-package read_test
+package picture_test
 
 import (
 	"bytes"
@@ -8,12 +8,9 @@ import (
 	"image/color"
 	"image/jpeg"
 	_ "image/png"
-	"strings"
 	"testing"
 
-	"github.com/loopbus/loopbus/schemas"
-	"github.com/loopbus/loopbus/tools/internal/tooltest"
-	"github.com/loopbus/loopbus/tools/read"
+	"github.com/loopbus/loopbus/tools/internal/picture"
 )
 
 var colours = map[byte]color.NRGBA{
@@ -70,19 +67,18 @@ func quarters(img image.Image) string {
 
 // A picture that is encoded anew loses its EXIF data, and therefore has to be upright.
 func TestScaledPhotographsAreUpright(t *testing.T) {
-	rig := tooltest.New(t)
-	tool := read.New(read.Options{Workspace: rig.Workspace, MaxImageBytes: 700})
+	t.Parallel()
 	for o, lies := range []string{1: "RGBW", "GRWB", "WBGR", "BWRG", "RBGW", "GWRB", "WGBR", "BRWG", "RGBW"} {
 		if o == 0 {
 			continue // there is none; 9 is not one either
 		}
 		for _, order := range []binary.AppendByteOrder{binary.BigEndian, binary.LittleEndian} {
-			rig.Put("photo.jpg", string(photograph(t, lies, 96, 48, order, uint16(o))))
-			result, isError := rig.Run(tool, `{"path":"photo.jpg"}`)
-			if isError || len(result.Content) != 2 {
-				t.Fatalf("orientation %d: %q", o, result.Content.JoinText())
+			photo := photograph(t, lies, 96, 48, order, uint16(o))
+			pic, ok := picture.Fit(t.Context(), photo, picture.Type(photo), 700)
+			if !ok {
+				t.Fatalf("orientation %d: not shown", o)
 			}
-			data, err := base64.StdEncoding.DecodeString(result.Content[1].(schemas.Image).Data)
+			data, err := base64.StdEncoding.DecodeString(pic.Image().Data)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,28 +94,26 @@ func TestScaledPhotographsAreUpright(t *testing.T) {
 }
 
 func TestScaleOfPhotographsThatLieOnASide(t *testing.T) {
-	rig := tooltest.New(t)
-	tool := read.New(read.Options{Workspace: rig.Workspace})
-	rig.Put("photo.jpg", string(photograph(t, "GWRB", 2100, 40, binary.BigEndian, 6)))
-	got, _ := rig.Text(tool, `{"path":"photo.jpg"}`)
+	t.Parallel()
+	photo := photograph(t, "GWRB", 2100, 40, binary.BigEndian, 6)
+	pic, ok := picture.Fit(t.Context(), photo, "image/jpeg", picture.MaxBase64)
 	const want = "[Image: original 40x2100, displayed at 38x2000. Multiply coordinates by 1.05 to map to original image.]"
-	if !strings.HasSuffix(got, want) {
-		t.Errorf("got %q", got)
+	if got := pic.Note(); !ok || got != want {
+		t.Errorf("%v, got %q", ok, got)
 	}
 }
 
 // EXIF data that is cut anywhere, or lies about its sizes, is as good as none.
 func TestBrokenEXIF(t *testing.T) {
-	rig := tooltest.New(t)
-	tool := read.New(read.Options{Workspace: rig.Workspace, MaxImageBytes: 700})
+	t.Parallel()
 	whole := photograph(t, "GWRB", 96, 48, binary.BigEndian, 6)
 	for at := 2; at < 60; at++ {
 		broken := bytes.Clone(whole)
 		broken[at] ^= 0xFF
 		for _, data := range [][]byte{broken, whole[:at]} {
-			rig.Put("photo.jpg", string(data))
-			if text, isError := rig.Text(tool, `{"path":"photo.jpg"}`); isError {
-				t.Errorf("byte %d: %q", at, text)
+			pic, ok := picture.Fit(t.Context(), data, "image/jpeg", 700)
+			if got := len(pic.Image().Data); ok && (got == 0 || got >= 700) {
+				t.Errorf("byte %d: %d bytes", at, got)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package read
+package picture
 
 import (
 	"bytes"
@@ -127,7 +127,7 @@ func TestPicturesCostWhatIsCounted(t *testing.T) {
 		counted := decodedBytes(data, format, config) + scaledBytes(config, upright, w, h)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, ok := fit(t.Context(), data, imageType(data), DefaultMaxImageBytes); !ok {
+		if _, ok := Fit(t.Context(), data, Type(data), MaxBase64); !ok {
 			t.Errorf("%s: not shown", name)
 		}
 		runtime.ReadMemStats(&after)
@@ -158,7 +158,7 @@ func TestPicturesThatCostTooMuch(t *testing.T) {
 		}
 	}
 	// What is cheap to decode and dear to scale is not shown either, though all of it is there.
-	if _, ok := fit(t.Context(), blankPNG(t, 1, 12_000_000, 8, gray, 0), "image/png", DefaultMaxImageBytes); ok {
+	if _, ok := Fit(t.Context(), blankPNG(t, 1, 12_000_000, 8, gray, 0), "image/png", MaxBase64); ok {
 		t.Error("a picture of a gigabyte is scaled")
 	}
 	// A photo of 48 megapixels costs less.
@@ -198,7 +198,7 @@ func TestDecodingIsInterrupted(t *testing.T) {
 	if _, err := (interruptible{ctx, bytes.NewReader(data)}).Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("read: %v", err)
 	}
-	if _, ok := fit(ctx, data, "image/png", DefaultMaxImageBytes); ok {
+	if _, ok := Fit(ctx, data, "image/png", MaxBase64); ok {
 		t.Error("a picture was decoded")
 	}
 }
