@@ -35,7 +35,7 @@ func TestToolsOfMCPServersAreServed(t *testing.T) {
 	r.call("zoo_echo", `{"v":1}`)
 	got, _ := r.answer()
 	if image, ok := got.Result.Content[1].(schemas.Image); got.IsError || got.Result.Content.JoinText() != `{"v":1}` ||
-		!ok || image.Data != "cG5n" {
+		!ok || image.Data != dot {
 		t.Errorf("%+v", got)
 	}
 	r.settled()

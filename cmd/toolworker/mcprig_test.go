@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,12 +52,16 @@ func self(t *testing.T) string {
 	return path
 }
 
+// dot is a PNG of one pixel, in base64.
+const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAADklEQVR4nGJiAAQAAP//AAYAA/rQWa4AAAAASUVORK5CYII="
+
 // zoo is an MCP server by the SDK.
 func zoo(dir string) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "zoo"}, nil)
 	said := func(text string) (*sdk.CallToolResult, error) {
+		image, err := base64.StdEncoding.DecodeString(dot)
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text},
-			&sdk.ImageContent{Data: []byte("png"), MIMEType: "image/png"}}}, nil
+			&sdk.ImageContent{Data: image, MIMEType: "image/png"}}}, err
 	}
 	add := func(name string, do sdk.ToolHandler) {
 		s.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`),

@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/internal/picture"
 )
 
 const (
@@ -54,6 +55,8 @@ type BridgeOptions struct {
 	// MaxTools is how many tools are taken, default 256; the rest is left out, in the server's order. Of a server that
 	// changes its list, the bridge offers at most four times as many names: each gets a queue, which outlives its tool.
 	MaxTools int
+	// MaxImageBytes is the largest base64 size of an image that is not scaled down, default and at most 4.5 MiB.
+	MaxImageBytes int
 	// Offer is called with the tools after each connect and whenever they have changed. Calls are not concurrent.
 	Offer func([]tools.Tool)
 	// Logger records servers that connect, disconnect or change their tools; nil discards. Calls, results and secrets
@@ -70,6 +73,7 @@ type Bridge struct {
 	progress progress
 	listed   chan struct{} // has a token when the list of tools has changed
 	calls    atomic.Uint64 // numbers progress tokens
+	turns    picture.Turns // at decoding the images of results
 
 	mu        sync.Mutex
 	session   *session          // nil while not connected
@@ -99,6 +103,7 @@ func NewBridge(o BridgeOptions) (*Bridge, error) {
 	o.MaxTools = cmp.Or(o.MaxTools, defaultMaxTools)
 	o.KeepAlive = cmp.Or(o.KeepAlive, keepAlive)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
+	o.MaxImageBytes = min(cmp.Or(o.MaxImageBytes, picture.MaxBase64), picture.MaxBase64)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -114,7 +119,7 @@ func NewBridge(o BridgeOptions) (*Bridge, error) {
 	}
 	return &Bridge{
 		o: o, secret: newRedactor(o.Server.secrets), log: o.Logger.With("mcp", o.Server.Name), trouble: errStarting,
-		listed: make(chan struct{}, 1), offered: map[string]bool{},
+		turns: picture.Shared(), listed: make(chan struct{}, 1), offered: map[string]bool{},
 	}, nil
 }
 

@@ -244,11 +244,11 @@ func TestBridgeResults(t *testing.T) {
 		r.want("fail", `{}`, "no such animal", true)
 		got, _ = r.call(t.Context(), "zoo", `{}`)
 		want := schemas.Contents{
-			schemas.Text{Text: "a"}, schemas.Image{Data: "cG5n", MimeType: "image/png"},
+			schemas.Text{Text: "a"}, schemas.Image{Data: dot, MimeType: "image/png"},
 			schemas.Text{Text: "[Image, image/tiff, 4 bytes: it cannot be shown.]"},
 			schemas.Text{Text: "[Audio, audio/wav, 3 bytes: it cannot be shown.]"},
 			schemas.Text{Text: "[Link to the resource x: file:///x, text/plain, 7 bytes] An x."},
-			schemas.Text{Text: "[Resource file:///y, text/plain]\nwhy"}, schemas.Image{Data: "enp6", MimeType: "image/png"},
+			schemas.Text{Text: "[Resource file:///y, text/plain]\nwhy"}, schemas.Image{Data: dot, MimeType: "image/png"},
 			schemas.Text{Text: "[Resource file:///b, of no type, 3 bytes: it cannot be shown.]"},
 		}
 		if d := cmp.Diff(want, got.Content); d != "" {

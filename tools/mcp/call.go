@@ -56,7 +56,7 @@ func (b *Bridge) call(ctx context.Context, name string, call tools.Call) (schema
 	}
 	switch {
 	case err == nil:
-		return resultOf(result)
+		return b.resultOf(ctx, result)
 	case ctx.Err() != nil:
 		return schemas.ToolResult{}, ctx.Err()
 	case refused != nil:

@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +45,9 @@ func TestMain(m *testing.M) {
 // trace says to the test that something has happened in the server.
 func trace(dir, name string) { _ = os.WriteFile(dir+"/"+name, nil, 0o600) }
 
+// dot is a PNG of one pixel, in base64.
+const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAADklEQVR4nGJiAAQAAP//AAYAA/rQWa4AAAAASUVORK5CYII="
+
 // newServer is a server by the SDK, with tools of all kinds.
 func newServer(dir string) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "zoo", Version: "1"}, nil)
@@ -75,13 +79,17 @@ func newServer(dir string) *sdk.Server {
 	})
 	add("zoo", nil, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		size := int64(7)
+		image, err := base64.StdEncoding.DecodeString(dot)
+		if err != nil {
+			return nil, err
+		}
 		return &sdk.CallToolResult{Content: []sdk.Content{
-			&sdk.TextContent{Text: "a"}, &sdk.ImageContent{Data: []byte("png"), MIMEType: "image/png"},
+			&sdk.TextContent{Text: "a"}, &sdk.ImageContent{Data: image, MIMEType: "image/png"},
 			&sdk.ImageContent{Data: []byte("tiff"), MIMEType: "image/tiff"},
 			&sdk.AudioContent{Data: []byte("wav"), MIMEType: "audio/wav"},
 			&sdk.ResourceLink{URI: "file:///x", Name: "x", MIMEType: "text/plain", Size: &size, Description: "An x."},
 			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///y", MIMEType: "text/plain", Text: "why"}},
-			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///z", MIMEType: "image/png", Blob: []byte("zzz")}},
+			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///z", MIMEType: "image/png", Blob: image}},
 			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///b", Blob: []byte("bin")}},
 		}}, nil
 	})

@@ -58,7 +58,7 @@ func New(o Options) tools.Tool {
 	if o.MaxImageBytes <= 0 || o.MaxImageBytes > DefaultMaxImageBytes {
 		o.MaxImageBytes = DefaultMaxImageBytes
 	}
-	r := reader{Options: o, turns: picture.NewTurns()}
+	r := reader{Options: o, turns: picture.Shared()}
 	return tools.Must(tools.Typed(schemas.ToolDefinition{
 		Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
 		Effect: schemas.EffectReadOnly, TimeoutMs: tools.DefaultReadTimeout.Milliseconds(),

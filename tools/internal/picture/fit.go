@@ -14,9 +14,9 @@ import (
 	_ "golang.org/x/image/webp"
 )
 
-// Fit returns an image, of a type that [Type] returns, unchanged if it is small enough. Otherwise it scales it down, first
-// to maxSide and then step by step until its base64 text is shorter than maxBase64. ok is false if the image cannot be
-// decoded or made small enough, or if ctx ends. The caller should have one of its [Turns].
+// Fit returns an image of a type that [Type] knows. It does not change it if it is small enough. Otherwise it scales it
+// down, first to maxSide and then step by step until its base64 text is shorter than maxBase64. ok is false if the
+// image cannot be decoded or made small enough, or if ctx ends. The caller should have one of its [Turns].
 func Fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic Picture, ok bool) {
 	if len(data) > MaxFile {
 		return Picture{}, false
@@ -46,7 +46,7 @@ func Fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic Pict
 		return Picture{}, false
 	}
 	decoded, _, err := image.Decode(interruptible{ctx, bytes.NewReader(data)})
-	if err != nil && !(small && isAnimatedWebP(data)) {
+	if pic.Undecoded = err != nil; pic.Undecoded && !(small && isAnimatedWebP(data)) {
 		return Picture{}, false
 	}
 	if small {

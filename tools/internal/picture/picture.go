@@ -36,6 +36,9 @@ type Picture struct {
 
 	// MIME is the type of the encoded image, which may differ from the original's.
 	MIME string
+	// Undecoded is set for an animated WebP, which models may accept but package webp cannot decode. Its bytes may be
+	// anything.
+	Undecoded bool
 }
 
 // Image returns the content for the model.
@@ -63,8 +66,14 @@ func twoDecimals(f float64) string {
 // Turns let one picture be decoded at a time: decoding takes some hundred megabytes. Create them with [NewTurns].
 type Turns struct{ taken chan struct{} }
 
+// process has the turns of [Shared].
+var process = NewTurns()
+
 // NewTurns returns turns that are free.
 func NewTurns() Turns { return Turns{make(chan struct{}, 1)} }
+
+// Shared returns the turns of everything in this process, which shares its memory.
+func Shared() Turns { return process }
 
 // Take waits for a turn, which lasts until end is called. It returns an error if ctx ends before.
 func (t Turns) Take(ctx context.Context) (end func(), err error) {
