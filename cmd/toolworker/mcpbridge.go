@@ -32,6 +32,7 @@ func bridges(configs []mcp.ServerConfig, environ []string, log *slog.Logger) ([]
 		b := &bridged{prefix: prefix, lists: make(chan []tools.Tool, 1), log: log}
 		bridge, err := mcp.NewBridge(mcp.BridgeOptions{
 			Server: configs[i], Prefix: prefix, Environ: environ, Version: version(), Offer: b.offer, Logger: log,
+			MaxImageBytes: toolserve.MaxImageBytes,
 		})
 		if err != nil {
 			return nil, err

@@ -44,6 +44,19 @@ func TestToolsOfMCPServersAreServed(t *testing.T) {
 	}
 }
 
+// An image of a server that no message has room for is made smaller.
+func TestImagesOfMCPServersFitInAMessage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.bridge(new(bustest.Log))
+	r.call("zoo_poster", `{}`)
+	got, _ := r.answer()
+	last := got.Result.Content[len(got.Result.Content)-1]
+	if image, ok := last.(schemas.Image); got.IsError || !ok || len(image.Data) < 100<<10 {
+		t.Errorf("error %v, %.200v", got.IsError, last)
+	}
+}
+
 // The list changes: a new worker announces the new list, and the old one goes.
 func TestToolsOfMCPServersChange(t *testing.T) {
 	t.Parallel()

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,6 +59,18 @@ func self(t *testing.T) string {
 // dot is a PNG of one pixel, in base64.
 const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAADklEQVR4nGJiAAQAAP//AAYAA/rQWa4AAAAASUVORK5CYII="
 
+// noise is a PNG that is too large for a message of the bus.
+func noise() ([]byte, error) {
+	random := rand.New(rand.NewPCG(1, 2))
+	img := image.NewNRGBA(image.Rect(0, 0, 340, 340))
+	for i := range img.Pix {
+		img.Pix[i] = byte(random.Uint32())
+	}
+	var b bytes.Buffer
+	err := png.Encode(&b, img)
+	return b.Bytes(), err
+}
+
 // zoo is an MCP server by the SDK.
 func zoo(dir string) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "zoo"}, nil)
@@ -69,6 +85,10 @@ func zoo(dir string) *sdk.Server {
 	}
 	add("echo", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return said(string(r.Params.Arguments))
+	})
+	add("poster", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		image, err := noise()
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.ImageContent{Data: image, MIMEType: "image/png"}}}, err
 	})
 	add("wait", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		p := &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 2, Total: 4,

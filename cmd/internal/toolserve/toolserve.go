@@ -86,8 +86,8 @@ type Outputs struct {
 	Age         time.Duration
 }
 
-// maxImageBytes limits an image to what fits in one command of the inbox; larger ones are scaled down.
-const maxImageBytes = 400 << 10
+// MaxImageBytes limits an image to what fits in one command of the inbox; larger ones are scaled down.
+const MaxImageBytes = 400 << 10
 
 // Run serves the built-in tools of the options until ctx ends, then drains.
 func Run(ctx context.Context, c *bus.Conn, o Options) error {
@@ -156,7 +156,7 @@ func build(ws *workspace.Workspace, o Options) (set []tools.Tool) {
 	for _, name := range o.Tools {
 		switch name {
 		case read.Name:
-			set = append(set, read.New(read.Options{Workspace: ws, MaxImageBytes: maxImageBytes}))
+			set = append(set, read.New(read.Options{Workspace: ws, MaxImageBytes: MaxImageBytes}))
 		case write.Name:
 			set = append(set, write.New(ws))
 		case edit.Name:
