@@ -22,6 +22,7 @@ var errIdle = errors.New("idle")
 // not for a keep-alive of the connection. Events that do not advance the reply are accepted for
 // [providers.IdlePatience] times the idle limit.
 func (s *Stream) Alive() {
+	s.grew = false
 	switch {
 	case s.lingering > 0:
 		return
@@ -35,11 +36,12 @@ func (s *Stream) Alive() {
 }
 
 // Linger records that the vendor has told why the reply ended. Some servers keep the response open then, so the body
-// ends for its reader when nothing comes for a moment: [usageTime], or [endTime] once there is usage. If the reply goes
-// on all the same, only the idle limit counts from then on: some servers send a reason too early.
+// ends for its reader when nothing comes for a moment: [usageTime], or [endTime] once there is usage and the reason came
+// behind the content, not with it: some servers send a reason with every chunk. If the reply goes on all the same, only
+// the idle limit counts from then on.
 func (s *Stream) Linger() {
 	wait := usageTime
-	if s.reply.Usage.TotalTokens > 0 {
+	if s.reply.Usage.TotalTokens > 0 && !s.grew {
 		wait = endTime
 	}
 	if s.idleLimit > 0 {

@@ -47,6 +47,18 @@ func TestTheEndOfTheBodyIsNotAwaitedForLong(t *testing.T) {
 			text.Delta("more")
 			s.Linger()
 		}, idle, 5*time.Second + idle, true},
+		"a reason and usage with content": {func(s *assemble.Stream) {
+			s.OpenText().Delta("some, with more behind it, perhaps")
+			s.SetUsage(usage)
+			s.Linger()
+		}, idle, 10 * time.Second, false},
+		"usage behind content and a reason": {func(s *assemble.Stream) {
+			s.OpenText().Delta("all")
+			s.Linger()
+			time.Sleep(2 * time.Second)
+			s.Alive()
+			s.SetUsage(usage)
+		}, idle, 3 * time.Second, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

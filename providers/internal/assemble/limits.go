@@ -37,6 +37,7 @@ func (b *Block) grow(n int) bool {
 
 // grow counts n bytes that are to be added to the reply. It reports whether the reply is within its limits.
 func (s *Stream) grow(n int) bool {
+	s.grew = s.grew || n > 0
 	s.progressed = s.progressed || n > 0
 	return s.Keep(n)
 }

@@ -27,6 +27,7 @@ type Stream struct {
 	idle       *time.Timer // runs while play waits for the vendor; nil without a limit
 	idleLimit  time.Duration
 	progressed bool          // the reply has advanced since the last Alive
+	grew       bool          // its content has
 	stalled    time.Time     // when the reply stopped advancing; zero if it advances
 	lingering  time.Duration // until the end of the body, instead of idleLimit; 0 unless the reply may be complete
 	hasty      bool          // the vendor told the end of the reply before it came
