@@ -17,6 +17,9 @@ func (s *Sweeper) Round(ctx context.Context) (err error) {
 	return nil
 }
 
+// FireOverdue searches for timers that are overdue.
+func (s *Sweeper) FireOverdue(ctx context.Context) error { return s.fireOverdue(ctx) }
+
 // Meanwhile calls f whenever a message has been read, before it is judged.
 func (s *Sweeper) Meanwhile(f func(natsio.Stored)) {
 	for _, w := range s.streams {

@@ -37,7 +37,7 @@ type Options struct {
 	Logger *slog.Logger // nil discards
 }
 
-// Sweeper removes stray messages. It needs a runner's permissions.
+// Sweeper removes stray messages, and sets timers again that the server did not fire. It needs a runner's permissions.
 type Sweeper struct {
 	conn    *bus.Conn
 	o       Options
@@ -101,9 +101,14 @@ func New(c *bus.Conn, o Options) *Sweeper {
 
 // Run sweeps periodically until ctx ends. It logs failures and tries again in the next round.
 func (s *Sweeper) Run(ctx context.Context) {
-	for natsio.Wait(ctx, s.o.Every) {
+	for round := 0; natsio.Wait(ctx, s.o.Every); round++ {
 		if s.o.Turn != nil && !s.o.Turn() {
 			continue
+		}
+		if round%overdueEvery == 0 {
+			if err := s.fireOverdue(ctx); err != nil && ctx.Err() == nil {
+				s.o.Logger.Warn("no search for timers that are overdue, trying again", "err", err)
+			}
 		}
 		for _, stream := range s.streams {
 			if err := s.sweep(ctx, stream); err != nil && ctx.Err() == nil {

@@ -65,6 +65,7 @@ export class DamagedError extends Error {
 
 const NO_RESPONDERS = "NoResponders"; // the name that NoRespondersError of @nats-io/nats-core has
 const TRANSIENT = new Set(["TransientError", "TimeoutError", NO_RESPONDERS, "NoRespondersError", "ConnectionError"]);
+const DISCONNECTED = "connection disconnected"; // of a flush that was pending when the connection was lost
 const FLOODED = 10167; // too many messages of the stream wait to be stored; the server accepts a share of all attempts
 const TRANSIENT_CODES = new Set([10008, 10014, 10039, 10158, FLOODED]); // JetStream is starting, the consumer does not exist, a duplicate is being stored
 
@@ -77,6 +78,7 @@ export function isNoResponders(err) {
 export function isTransient(err) {
   if (err?.name === "ClosedConnectionError") return false;
   if (err?.name === "QueryError") return err.code === "busy" || err.code === "unavailable";
+  if (err?.name === "RequestError" && err.message === DISCONNECTED) return true;
   if (err?.name === "JetStreamError") return err.status === 503 || TRANSIENT_CODES.has(err.code);
   return TRANSIENT.has(err?.name) || (err?.cause !== undefined && isTransient(err.cause));
 }
