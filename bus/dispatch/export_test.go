@@ -1,10 +1,20 @@
 package dispatch
 
 import (
+	"context"
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // NewPatient is [New] on a machine that may be busy with other things.
 func NewPatient(c *bus.Conn) *Dispatcher { return &Dispatcher{c, time.Minute} }
+
+// CheckAbsent checks the queues once, of which these had no worker for long enough.
+func (u *Unserved) CheckAbsent(ctx context.Context, tools ...string) error {
+	for _, tool := range tools {
+		u.absent[schemas.ToolQueue{Tool: tool}] = time.Now().Add(-u.o.After)
+	}
+	return u.check(ctx)
+}

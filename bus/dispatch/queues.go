@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -15,6 +16,9 @@ type QueueLoad struct {
 	Queue   schemas.ToolQueue
 	Waiting uint64 // calls that no worker has
 	AtWork  int    // calls that workers have and have not settled
+
+	delivered uint64    // the sequence up to which the stream's calls have been delivered at least once
+	at        time.Time // by the server's clock
 }
 
 // QueueLoads returns the load of every queue that has ever had a worker, in no order.
@@ -27,7 +31,8 @@ func QueueLoads(ctx context.Context, c *bus.Conn) ([]QueueLoad, error) {
 	consumers := stream.ListConsumers(ctx)
 	for info := range consumers.Info() { // to the end: a lister that is left before leaks a goroutine
 		if q, ok := queueOf(c.Subjects(), info); ok {
-			loads = append(loads, QueueLoad{Queue: q, Waiting: info.NumPending, AtWork: info.NumAckPending})
+			loads = append(loads, QueueLoad{Queue: q, Waiting: info.NumPending, AtWork: info.NumAckPending,
+				delivered: info.Delivered.Stream, at: info.TimeStamp})
 		}
 	}
 	if err := consumers.Err(); err != nil {

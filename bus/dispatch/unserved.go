@@ -18,8 +18,7 @@ import (
 )
 
 const (
-	unservedChecks  = 4 // of the queues in the time that a call may wait
-	unservedBatch   = 100
+	unservedChecks  = 4               // of the queues in the time that a call may wait
 	unservedRequest = 5 * time.Second // for one request to the server
 )
 
@@ -32,18 +31,19 @@ type UnservedOptions struct {
 }
 
 // Unserved answers calls of tools that no worker serves. If a tool was not announced for [UnservedOptions.After], it
-// pulls the calls from the tool's queue, as a worker would, and answers each with an error. Any number of them may run
-// at once: each call is delivered to only one.
+// pulls the calls from the tool's queue that are as old, as a worker would, and answers each with an error. Any number
+// of them may run at once: each call is delivered to only one.
 type Unserved struct {
 	conn   *bus.Conn
 	o      UnservedOptions
 	absent map[schemas.ToolQueue]time.Time // since when no worker announces a tool
+	pulled map[uint64]uint64               // how often u has pulled a call and not settled it, by its sequence
 }
 
 // NewUnserved returns an Unserved on c, which the caller keeps and which has to outlive it.
 func NewUnserved(c *bus.Conn, o UnservedOptions) *Unserved {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Unserved{conn: c, o: o, absent: map[schemas.ToolQueue]time.Time{}}
+	return &Unserved{conn: c, o: o, absent: map[schemas.ToolQueue]time.Time{}, pulled: map[uint64]uint64{}}
 }
 
 // Run checks the queues periodically until ctx ends. A failure is logged, and retried at the next check.
@@ -77,7 +77,7 @@ func (u *Unserved) check(ctx context.Context) error {
 		if !u.longAbsent(tool) || load.Waiting == 0 && load.AtWork == 0 {
 			continue
 		}
-		if err := u.drain(ctx, tool); err != nil {
+		if err := u.drain(ctx, load); err != nil {
 			errs = append(errs, fmt.Errorf("dispatch: tool %q: %w", tool, err))
 		}
 	}
@@ -92,59 +92,92 @@ func (u *Unserved) longAbsent(tool schemas.ToolQueue) bool {
 	return time.Since(u.absent[tool]) >= u.o.After
 }
 
-// drain pulls the calls of a tool's queue and answers them.
-func (u *Unserved) drain(ctx context.Context, tool schemas.ToolQueue) error {
-	ctx, cancel := context.WithTimeout(ctx, unservedRequest)
-	defer cancel()
-	queue, err := u.conn.JetStream().Consumer(ctx, schemas.StreamTools, tool.Name())
+// drain pulls the calls of a tool's queue that have waited long enough, one at a time, and answers them. A worker would
+// take a delivery to a runner for one to a worker that was lost. So drain looks at the next call before it pulls, and
+// pulls nothing while that call is too young. A call that waits to be delivered again comes before those.
+func (u *Unserved) drain(ctx context.Context, load QueueLoad) error {
+	queue, err := u.consumer(ctx, load.Queue)
 	if err != nil {
 		return err
 	}
 	for {
-		batch, err := queue.FetchNoWait(unservedBatch)
+		next, found, err := u.oldest(ctx, load)
 		if err != nil {
 			return err
 		}
-		n := 0
-		for msg := range batch.Messages() {
-			n++
-			if err := u.settle(ctx, msg, tool); err != nil {
-				return err
-			}
+		if found && u.young(next.Time, load) || !found && load.AtWork == 0 {
+			return nil
 		}
-		if n < unservedBatch {
+		batch, err := queue.FetchNoWait(1)
+		if err != nil {
+			return err
+		}
+		msg := <-batch.Messages()
+		if msg == nil {
 			return batch.Error()
+		}
+		md, err := msg.Metadata()
+		if err != nil {
+			return err
+		}
+		load.delivered = max(load.delivered, md.Sequence.Stream)
+		if settled, err := u.settle(ctx, msg, md, load); !settled || err != nil {
+			return err
 		}
 	}
 }
 
-// settle answers a call, unless it has not waited long enough.
-func (u *Unserved) settle(ctx context.Context, msg jetstream.Msg, tool schemas.ToolQueue) error {
-	md, err := msg.Metadata()
-	if err != nil {
-		return err
-	}
-	if rest := u.o.After - time.Since(md.Timestamp); rest > 0 {
-		return msg.NakWithDelay(rest)
-	}
+func (u *Unserved) consumer(ctx context.Context, tool schemas.ToolQueue) (jetstream.Consumer, error) {
+	ctx, cancel := context.WithTimeout(ctx, unservedRequest)
+	defer cancel()
+	return u.conn.JetStream().Consumer(ctx, schemas.StreamTools, tool.Name())
+}
+
+// oldest returns the oldest call of a queue that was never delivered.
+func (u *Unserved) oldest(ctx context.Context, load QueueLoad) (natsio.Stored, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, unservedRequest)
+	defer cancel()
+	calls := u.conn.Subjects().Tool(load.Queue.Name(), "*", "*")
+	return natsio.Next(ctx, u.conn.JetStream(), schemas.StreamTools, calls, load.delivered+1)
+}
+
+// young reports whether a call that was stored at a time has not waited long enough. Both times are of the server.
+func (u *Unserved) young(stored time.Time, load QueueLoad) bool {
+	return load.at.Sub(stored) < u.o.After
+}
+
+// settle answers a call. It returns a call that is too young to its queue, and false: a worker died with it, or another
+// client has pulled an older one meanwhile. But it answers an unsafe one, which no worker would execute any more.
+func (u *Unserved) settle(ctx context.Context, msg jetstream.Msg, md *jetstream.MsgMetadata, load QueueLoad) (bool,
+	error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), natsio.AwayTimeout)
+	defer cancel()
 	_, session, call, err := u.conn.Subjects().ParseTool(msg.Subject())
 	if err != nil {
-		return err
+		return false, err
 	}
-	text := fmt.Sprintf("no worker serves tool %s", tool)
 	req, err := schemas.ParseToolRequest(msg.Data())
 	if err != nil { // the caller knows the call by the subject
-		req = schemas.ToolRequest{Session: session, Call: schemas.CallKey(call), ToolName: tool.Tool}
+		req = schemas.ToolRequest{Session: session, Call: schemas.CallKey(call), ToolName: load.Queue.Tool}
 	}
-	if md.NumDelivered > 1 && !req.Effect.Repeatable() {
+	if req.Effect.Repeatable() && u.young(md.Timestamp, load) {
+		return false, msg.Nak()
+	}
+	text := fmt.Sprintf("no worker serves tool %s", load.Queue)
+	u.pulled[md.Sequence.Stream]++
+	if md.NumDelivered > u.pulled[md.Sequence.Stream] && !req.Effect.Repeatable() {
 		text = schemas.TextOutcomeUnknown
 	}
 	if err := u.answer(ctx, req, text); err != nil {
-		return err
+		return false, err
 	}
-	u.o.Logger.Warn("tool call failed, no worker serves the tool", "tool", tool.String(), "session", session, "call", call,
-		"waited", time.Since(md.Timestamp).Round(time.Second))
-	return msg.DoubleAck(ctx)
+	u.o.Logger.Warn("tool call failed, no worker serves the tool", "tool", load.Queue.String(), "session", session,
+		"call", call, "waited", load.at.Sub(md.Timestamp).Round(time.Second))
+	err = msg.DoubleAck(ctx)
+	if err == nil {
+		delete(u.pulled, md.Sequence.Stream)
+	}
+	return err == nil, err
 }
 
 func (u *Unserved) answer(ctx context.Context, req schemas.ToolRequest, text string) error {
@@ -156,9 +189,10 @@ func (u *Unserved) answer(ctx context.Context, req schemas.ToolRequest, text str
 		return u.conn.NATS().Publish(req.ReplyTo, data)
 	}
 	subject, id := u.conn.Subjects().Command(req.Session, schemas.CommandToolResult), req.AnswerMsgID()
-	ack, err := u.conn.JetStream().Publish(ctx, subject, data, jetstream.WithMsgID(id))
+	ack, err := u.conn.JetStream().Publish(ctx, subject, data, jetstream.WithMsgID(id), natsio.UntilLeader())
 	if err == nil && ack.Duplicate { // maybe of another client's message; the session accepts one answer of any number
-		_, err = u.conn.JetStream().Publish(ctx, subject, data, jetstream.WithMsgID(id+"/"+rand.Text()))
+		_, err = u.conn.JetStream().Publish(ctx, subject, data, jetstream.WithMsgID(id+"/"+rand.Text()),
+			natsio.UntilLeader())
 	}
 	return err
 }

@@ -46,12 +46,17 @@ func take(t testing.TB, queue jetstream.Consumer) {
 	}
 }
 
-// standIn runs an Unserved until the test ends.
-func standIn(t testing.TB, c *bus.Conn, after time.Duration) {
+func unserved(t testing.TB, c *bus.Conn, after time.Duration) *dispatch.Unserved {
 	t.Helper()
 	box := registry.NewToolbox(c, nil)
 	t.Cleanup(box.Close)
-	u := dispatch.NewUnserved(c, dispatch.UnservedOptions{ID: "r1", After: after, Toolbox: box})
+	return dispatch.NewUnserved(c, dispatch.UnservedOptions{ID: "r1", After: after, Toolbox: box})
+}
+
+// standIn runs an Unserved until the test ends.
+func standIn(t testing.TB, c *bus.Conn, after time.Duration) {
+	t.Helper()
+	u := unserved(t, c, after)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); u.Run(ctx) }()

@@ -18,16 +18,18 @@ var errNoMessage = errors.New("the answer has neither a message nor an error")
 // because another replica may be behind. ok is false if there is no such message. Any other refusal of the server is an
 // error of type [jetstream.APIError].
 func Last(ctx context.Context, js jetstream.JetStream, stream, subject string) (m Stored, ok bool, err error) {
-	ask, err := json.Marshal(map[string]string{"last_by_subj": subject})
-	if err != nil {
-		return m, false, err
-	}
-	return Get(ctx, js, stream, ask)
+	return Get(ctx, js, stream, fmt.Appendf(nil, `{"last_by_subj":%s}`, quoted(subject)))
 }
 
 // At is like [Last] for the message with this sequence.
 func At(ctx context.Context, js jetstream.JetStream, stream string, sequence uint64) (m Stored, ok bool, err error) {
 	return Get(ctx, js, stream, fmt.Appendf(nil, `{"seq":%d}`, sequence))
+}
+
+// Next is like [Last] for the first message on subject that has this sequence or a higher one.
+func Next(ctx context.Context, js jetstream.JetStream, stream, subject string, from uint64) (m Stored, ok bool,
+	err error) {
+	return Get(ctx, js, stream, fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%s}`, max(from, 1), quoted(subject)))
 }
 
 // Get requests one message from the leader of a stream. request is the JSON body of the server's STREAM.MSG.GET. ok is

@@ -118,7 +118,7 @@ func scanOne(ctx context.Context, js jetstream.JetStream, stream, subject string
 	take func(Stored) error) (next uint64, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
 	defer cancel()
-	s, ok, err := Get(ctx, js, stream, fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%s}`, from, quoted(subject)))
+	s, ok, err := Next(ctx, js, stream, subject, from)
 	if err != nil || !ok {
 		return from, false, err
 	}
