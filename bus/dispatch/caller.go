@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -213,13 +213,6 @@ func (c *Caller) giveUp(req schemas.ToolRequest) {
 func (c *Caller) queued(ctx context.Context, req schemas.ToolRequest) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, withdrawTimeout)
 	defer cancel()
-	stream, err := c.conn.JetStream().Stream(ctx, schemas.StreamTools)
-	if err != nil {
-		return false, err
-	}
-	_, err = stream.GetLastMsgForSubject(ctx, c.dispatch.subject(req))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return false, nil
-	}
-	return err == nil, err
+	_, there, err := natsio.Last(ctx, c.conn.JetStream(), schemas.StreamTools, c.dispatch.subject(req))
+	return there, err
 }

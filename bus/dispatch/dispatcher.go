@@ -90,16 +90,12 @@ func (d *Dispatcher) publish(ctx context.Context, msg *nats.Msg) error {
 // another client has used the id, and duplicate stores the call with a new one. A message that is not stored any more
 // was this call, dispatched by an earlier process and settled by a worker: no other client knows its nonce.
 func (d *Dispatcher) duplicate(ctx context.Context, msg *nats.Msg, seq uint64) error {
-	tools, err := d.conn.JetStream().Stream(ctx, schemas.StreamTools)
-	if err != nil {
-		return err
-	}
-	stored, err := tools.GetMsg(ctx, seq)
+	stored, found, err := natsio.At(ctx, d.conn.JetStream(), schemas.StreamTools, seq)
 	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return nil
 	case err != nil:
 		return fmt.Errorf("look up message %d of %s, which has the call's id: %w", seq, schemas.StreamTools, err)
+	case !found:
+		return nil
 	case stored.Subject == msg.Subject && bytes.Equal(stored.Data, msg.Data):
 		return nil
 	}

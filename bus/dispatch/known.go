@@ -2,26 +2,24 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/loopbus/loopbus/bus/codec"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // known reports whether the call is in its queue or its result in the session's inbox. A worker settles the call after
 // it has stored the result, so checking the queue first misses neither.
 func (d *Dispatcher) known(ctx context.Context, req schemas.ToolRequest) (bool, error) {
-	waits, err := d.holds(ctx, schemas.StreamTools, d.subject(req), func(msg *jetstream.RawStreamMsg) bool {
+	waits, err := d.holds(ctx, schemas.StreamTools, d.subject(req), func(msg natsio.Stored) bool {
 		return isCall(req, msg)
 	})
 	if waits || err != nil {
 		return waits, err
 	}
 	results := d.conn.Subjects().Prefix() + ".cmd.*." + req.Session + "." + string(schemas.CommandToolResult)
-	return d.holds(ctx, schemas.StreamCommands, results, func(msg *jetstream.RawStreamMsg) bool {
+	return d.holds(ctx, schemas.StreamCommands, results, func(msg natsio.Stored) bool {
 		return isResult(req, msg)
 	})
 }
@@ -29,19 +27,20 @@ func (d *Dispatcher) known(ctx context.Context, req schemas.ToolRequest) (bool, 
 // holds reports whether a stream has a message for which is returns true. It reads what the stream has now, because
 // others may add to the subject all the time.
 func (d *Dispatcher) holds(ctx context.Context, stream, subject string,
-	is func(*jetstream.RawStreamMsg) bool) (bool, error) {
-	s, err := d.conn.JetStream().Stream(ctx, stream)
+	is func(natsio.Stored) bool) (bool, error) {
+	js := d.conn.JetStream()
+	s, err := js.Stream(ctx, stream)
 	if err != nil {
 		return false, err
 	}
 	last := s.CachedInfo().State.LastSeq
 	for seq := uint64(1); seq <= last; {
-		msg, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
+		msg, found, err := natsio.Next(ctx, js, stream, subject, seq)
 		switch {
-		case errors.Is(err, jetstream.ErrMsgNotFound):
-			return false, nil
 		case err != nil:
 			return false, fmt.Errorf("look for the call or its result in %s: %w", stream, err)
+		case !found:
+			return false, nil
 		case is(msg):
 			return true, nil
 		}
@@ -52,13 +51,13 @@ func (d *Dispatcher) holds(ctx context.Context, stream, subject string,
 
 // isCall reports whether a message in the call's queue is the call. It may be the reply of a server, or a request of
 // somebody who may call the tool and who does not know the call's nonce.
-func isCall(req schemas.ToolRequest, msg *jetstream.RawStreamMsg) bool {
+func isCall(req schemas.ToolRequest, msg natsio.Stored) bool {
 	r, err := schemas.ParseToolRequest(msg.Data)
 	return err == nil && r.IdempotencyKey() == req.IdempotencyKey()
 }
 
 // isResult reports whether a message in the session's inbox is the result that the session will take.
-func isResult(req schemas.ToolRequest, msg *jetstream.RawStreamMsg) bool {
+func isResult(req schemas.ToolRequest, msg natsio.Stored) bool {
 	cmd, err := codec.DecodeCommand(req.Session, schemas.CommandToolResult, msg.Header, msg.Data, "stored", msg.Time)
 	if err != nil {
 		return false

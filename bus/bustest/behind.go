@@ -1,0 +1,35 @@
+package bustest
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/streams"
+)
+
+// Behind connects to a server whose direct gets of a stream find no message, as if a replica answered them that is
+// behind. The stream's leader is asked by another request, which finds what is stored.
+func Behind(t testing.TB, stream string) *bus.Conn {
+	t.Helper()
+	s := NATS(t, &server.Options{JetStream: true})
+	c := Dial(t, bus.ConnOptions{URL: s.ClientURL(), Name: t.Name()})
+	Setup(t, c, streams.Options{Partitions: SmallPartitions})
+	for _, rest := range []string{"", ".>"} {
+		_, err := c.NATS().Subscribe("behind"+rest, func(m *nats.Msg) {
+			_ = m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {"404"}, "Description": {"Message Not Found"}}})
+		})
+		if err == nil {
+			err = s.GlobalAccount().AddMapping("$JS.API.DIRECT.GET."+stream+rest, "behind"+rest)
+		}
+		if err == nil {
+			err = c.NATS().Flush()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
