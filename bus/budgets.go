@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -57,22 +56,18 @@ func (b *Budgets) Spent(ctx context.Context, profile string, per schemas.BudgetP
 	cost float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, natsio.AwayTimeout)
 	defer cancel()
-	stream, err := b.conn.js.Stream(ctx, schemas.StreamSpent)
-	if err != nil {
-		return 0, 0, fmt.Errorf("bus: read the usage of profile %s: %w", profile, err)
-	}
-	tokens, err = counter(ctx, stream, b.conn.subjects.Spent(profile, per.Name(at), schemas.SpentTokens))
+	tokens, err = b.counter(ctx, b.conn.subjects.Spent(profile, per.Name(at), schemas.SpentTokens))
 	if err != nil {
 		return 0, 0, err
 	}
-	micro, err := counter(ctx, stream, b.conn.subjects.Spent(profile, per.Name(at), schemas.SpentMicrodollars))
+	micro, err := b.counter(ctx, b.conn.subjects.Spent(profile, per.Name(at), schemas.SpentMicrodollars))
 	return tokens, float64(micro) / microdollars, err
 }
 
-// counter reads a counter from the leader of the stream. A counter to which nothing was added is 0.
-func counter(ctx context.Context, stream jetstream.Stream, subject string) (int64, error) {
-	msg, err := stream.GetLastMsgForSubject(ctx, subject)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+// counter reads a counter. A counter to which nothing was added is 0.
+func (b *Budgets) counter(ctx context.Context, subject string) (int64, error) {
+	msg, found, err := natsio.Last(ctx, b.conn.js, schemas.StreamSpent, subject)
+	if err == nil && !found {
 		return 0, nil
 	}
 	var value struct {

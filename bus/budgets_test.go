@@ -63,3 +63,14 @@ func TestBudgetsCountConcurrently(t *testing.T) {
 	all.Wait()
 	wantSpent(t, b, "", at, 150, 0.5)
 }
+
+// A replica that is behind does not have the counter. What was spent counts.
+func TestSpentThoughAReplicaIsBehind(t *testing.T) {
+	t.Parallel()
+	b := bus.NewBudgets(bustest.Behind(t, schemas.StreamSpent))
+	at := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	if err := b.Add(bustest.Deadline(t), "team", "u1", at, schemas.Usage{TotalTokens: 100}); err != nil {
+		t.Fatal(err)
+	}
+	wantSpent(t, b, schemas.PerDay, at, 100, 0)
+}
