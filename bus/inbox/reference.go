@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/codec"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -72,6 +74,7 @@ var (
 	errNoInput    = errors.New("there is no such object")
 	errTooLarge   = errors.New("the object is too large")
 	errNotAnInput = errors.New("it is not an object that was uploaded whole")
+	errWhole      = errors.New("the object is complete") // ends the scan of its pieces
 )
 
 // nuid matches the token that the subject of an object's pieces may have. It contains no wildcard.
@@ -82,16 +85,14 @@ var nuid = regexp.MustCompile(`^[0-9A-Za-z]{1,64}$`)
 func (in *Inbox) object(ctx context.Context, name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, in.o.RejectTimeout)
 	defer cancel()
-	stream, err := in.conn.JetStream().Stream(ctx, "OBJ_"+schemas.BucketInputs)
+	const stream, prefix = "OBJ_" + schemas.BucketInputs, "$O." + schemas.BucketInputs
+	js, key := in.conn.JetStream(), base64.URLEncoding.EncodeToString([]byte(name))
+	m, found, err := natsio.Last(ctx, js, stream, prefix+".M."+key)
 	if err != nil {
 		return nil, err
 	}
-	const prefix = "$O." + schemas.BucketInputs
-	m, err := stream.GetLastMsgForSubject(ctx, prefix+".M."+base64.URLEncoding.EncodeToString([]byte(name)))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+	if !found {
 		return nil, errNoInput
-	} else if err != nil {
-		return nil, err
 	}
 	var info jetstream.ObjectInfo
 	switch err := json.Unmarshal(m.Data, &info); {
@@ -100,18 +101,28 @@ func (in *Inbox) object(ctx context.Context, name string) ([]byte, error) {
 	case info.Size > schemas.MaxInputBytes:
 		return nil, errTooLarge
 	}
-	var data []byte
-	next := uint64(1)
-	for uint64(len(data)) < info.Size {
-		m, err := stream.GetMsg(ctx, next, jetstream.WithGetMsgSubject(prefix+".C."+info.NUID))
-		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && uint64(len(data)+len(m.Data)) > info.Size {
-			return nil, errNotAnInput
-		} else if err != nil {
-			return nil, err
-		}
-		if data, next = append(data, m.Data...), m.Sequence+1; len(m.Data) < minPiece && uint64(len(data)) < info.Size {
-			return nil, fmt.Errorf("%w: a piece before the last one has less than %d bytes", errNotAnInput, minPiece)
-		}
+	if info.Size == 0 {
+		return nil, nil
 	}
-	return data, nil
+	var data []byte
+	pieces := prefix + ".C." + info.NUID
+	_, err = natsio.ScanSubject(ctx, js, stream, pieces, 1, math.MaxUint64, func(piece natsio.Stored) error {
+		data = append(data, piece.Data...)
+		switch size := uint64(len(data)); {
+		case size == info.Size:
+			return errWhole
+		case size > info.Size:
+			return errNotAnInput
+		case len(piece.Data) < minPiece:
+			return fmt.Errorf("%w: a piece before the last one has less than %d bytes", errNotAnInput, minPiece)
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errWhole):
+		return data, nil
+	case err == nil: // there are no more pieces
+		err = errNotAnInput
+	}
+	return nil, err
 }
