@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -31,6 +32,10 @@ var (
 	errIncomplete = errors.New("object is incomplete")
 	// errOverlaid is the error of an object whose newest entry no client has put.
 	errOverlaid = errors.New("entry of the object is overwritten")
+	// errBehind is the error of reading an object from a replica that does not have its entry yet. It passes.
+	errBehind = errors.New("the replica is behind")
+	// errWhole ends the scan of an object's chunks.
+	errWhole = errors.New("object is complete")
 )
 
 func (s *Store) blobBucket(ctx context.Context) (jetstream.ObjectStore, error) {
@@ -73,7 +78,7 @@ func (s *Store) putBlob(ctx context.Context, name string, data []byte) error {
 // replaceObject puts an object in place of what is there. Messages that no client has put are deleted first: the client
 // library refuses to put an object over them, or purges the chunks that they name.
 func (s *Store) replaceObject(ctx context.Context, bucket jetstream.ObjectStore, name string, data []byte) error {
-	if _, err := newestEntry(ctx, bucket, name); errors.Is(err, errOverlaid) {
+	if _, err := s.newestEntry(ctx, bucket, name); errors.Is(err, errOverlaid) {
 		if err := s.deleteObject(ctx, name, 0); err != nil {
 			return err
 		}
@@ -83,27 +88,52 @@ func (s *Store) replaceObject(ctx context.Context, bucket jetstream.ObjectStore,
 }
 
 // newestEntry returns the newest entry of an object. The error is errOverlaid if no client has put it.
-func newestEntry(ctx context.Context, bucket jetstream.ObjectStore, name string) (*jetstream.ObjectInfo, error) {
-	info, err := bucket.GetInfo(ctx, name)
-	if errors.Is(err, jetstream.ErrBadObjectMeta) || err == nil && !isEntry(info, name) {
+func (s *Store) newestEntry(ctx context.Context, bucket jetstream.ObjectStore, name string) (*jetstream.ObjectInfo,
+	error) {
+	info, err := bucket.GetInfo(ctx, name, jetstream.GetObjectInfoShowDeleted())
+	switch {
+	case errors.Is(err, jetstream.ErrObjectNotFound):
+		return nil, s.missing(ctx, name)
+	case errors.Is(err, jetstream.ErrBadObjectMeta) || err == nil && !isEntry(info, name):
 		return nil, errOverlaid
+	case err == nil && info.Deleted:
+		return nil, jetstream.ErrObjectNotFound
 	}
 	return info, err
 }
 
+// missing returns the error of an object whose entry a replica does not have: errBehind if the leader has it. It asks
+// by a request that readers may make.
+func (s *Store) missing(ctx context.Context, name string) error {
+	if replicated, err := s.replicated(ctx); err != nil {
+		return err
+	} else if !replicated {
+		return jetstream.ErrObjectNotFound
+	}
+	n, err := s.countBlobs(ctx, entrySubject(name))
+	switch {
+	case err != nil:
+		return err
+	case n > 0:
+		return errBehind
+	}
+	return jetstream.ErrObjectNotFound
+}
+
 // isEntry reports whether an entry of an object was put by a client, and names its chunks and no others.
 func isEntry(info *jetstream.ObjectInfo, name string) bool {
-	return info.NUID != "" && info.Name == name && natsio.Literal(chunkSubject(info.NUID))
+	link := info.Opts != nil && info.Opts.Link != nil
+	return !link && info.NUID != "" && info.Name == name && natsio.Literal(chunkSubject(info.NUID))
 }
 
 // checkObject returns nil if the object and all its chunks are stored.
 func (s *Store) checkObject(ctx context.Context, bucket jetstream.ObjectStore, name string) error {
 	for before := ""; ; {
-		info, err := newestEntry(ctx, bucket, name)
+		info, err := s.newestEntry(ctx, bucket, name)
 		if err != nil {
 			return err
 		}
-		chunks, err := s.chunks(ctx, info.NUID)
+		chunks, err := s.countBlobs(ctx, chunkSubject(info.NUID))
 		if err != nil || chunks == uint64(info.Chunks) {
 			return err
 		}
@@ -114,13 +144,12 @@ func (s *Store) checkObject(ctx context.Context, bucket jetstream.ObjectStore, n
 	}
 }
 
-// chunks returns how many chunks of an object are stored.
-func (s *Store) chunks(ctx context.Context, nuid string) (uint64, error) {
+// countBlobs returns how many messages of a subject the leader of the object store's stream has.
+func (s *Store) countBlobs(ctx context.Context, subject string) (uint64, error) {
 	stream, err := s.js.Stream(ctx, blobStream)
 	if err != nil {
 		return 0, err
 	}
-	subject := chunkSubject(nuid)
 	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(subject))
 	if err != nil {
 		return 0, err
@@ -140,6 +169,9 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 		}
 		if err == nil {
 			data, err = bucket.GetBytes(ctx, name)
+			if errors.Is(err, jetstream.ErrObjectNotFound) {
+				err = errBehind // the replica that answers this time
+			}
 		}
 		// The client library may end an object early when its time is up, and then finds that the digest is another.
 		if natsio.NoConsumersLeft(err) || errors.Is(err, jetstream.ErrDigestMismatch) {
@@ -156,77 +188,25 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 // objectByChunk reads an object without the consumer that the client library would create. Any client that may read
 // objects can create as many consumers as the stream may have (decision 136).
 func (s *Store) objectByChunk(ctx context.Context, bucket jetstream.ObjectStore, name string) ([]byte, error) {
-	info, err := bucket.GetInfo(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	stream, err := s.js.Stream(ctx, blobStream)
-	if err != nil {
+	info, err := s.newestEntry(ctx, bucket, name)
+	if err != nil || info.Chunks == 0 {
 		return nil, err
 	}
 	var data []byte
-	next := uint64(1)
-	for n := range info.Chunks {
-		m, err := stream.GetMsg(ctx, next, jetstream.WithGetMsgSubject(chunkSubject(info.NUID)))
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return nil, fmt.Errorf("%w: %d chunks of %d", errIncomplete, n, info.Chunks)
+	n := uint32(0)
+	take := func(m natsio.Stored) error {
+		data = append(data, m.Data...)
+		if n++; n == info.Chunks {
+			return errWhole
 		}
-		if err != nil {
-			return nil, err
-		}
-		data, next = append(data, m.Data...), m.Sequence+1
+		return nil
 	}
-	return data, nil
-}
-
-// heal deletes the messages that a NATS server, because a client directed its answer there, has stored over an object's
-// entry or behind its chunks, if [Options.Heal] permits it. The object that was put is still stored below them. cause
-// is the error of reading the object; heal returns it if there is nothing to delete.
-func (s *Store) heal(ctx context.Context, name string, cause error) error {
-	if !s.o.Heal || !natsio.IsAny(cause, errOverlaid, errIncomplete) {
-		return cause
+	_, err = natsio.ScanSubject(ctx, s.js, blobStream, chunkSubject(info.NUID), 1, math.MaxUint64, take)
+	switch {
+	case errors.Is(err, errWhole):
+		return data, nil
+	case err == nil:
+		err = fmt.Errorf("%w: %d chunks of %d", errIncomplete, n, info.Chunks)
 	}
-	stream, err := s.js.Stream(ctx, blobStream)
-	if err != nil {
-		return err
-	}
-	var info *jetstream.ObjectInfo
-	entry, deleted, err := s.deleteAbove(ctx, stream, entrySubject(name), func(m *jetstream.RawStreamMsg) bool {
-		info = entryOf(m, name)
-		return info != nil
-	})
-	if err != nil || entry == 0 {
-		return errors.Join(cause, err)
-	}
-	// An object's chunks are stored before its entry.
-	_, more, err := s.deleteAbove(ctx, stream, chunkSubject(info.NUID), func(m *jetstream.RawStreamMsg) bool {
-		return m.Sequence < entry
-	})
-	if err != nil || deleted+more == 0 {
-		return errors.Join(cause, err)
-	}
-	s.o.Logger.Warn("deleted messages that no client has put into the object store", "object", name,
-		"messages", deleted+more)
-	return nil
-}
-
-// deleteAbove deletes the newest messages of a subject until keep reports true for one. It returns the sequence of that
-// message, 0 if there is none, and the number of messages deleted.
-func (s *Store) deleteAbove(ctx context.Context, stream jetstream.Stream, subject string,
-	keep func(*jetstream.RawStreamMsg) bool) (kept uint64, deleted int, err error) {
-	for {
-		m, err := stream.GetLastMsgForSubject(ctx, subject)
-		switch {
-		case errors.Is(err, jetstream.ErrMsgNotFound):
-			return 0, deleted, nil
-		case err != nil:
-			return 0, deleted, fmt.Errorf("get the newest message on %s: %w", subject, err)
-		case keep(m):
-			return m.Sequence, deleted, nil
-		}
-		if err := stream.DeleteMsg(ctx, m.Sequence); err != nil {
-			return 0, deleted, fmt.Errorf("delete message %d on %s: %w", m.Sequence, subject, err)
-		}
-		deleted++
-	}
+	return nil, err
 }

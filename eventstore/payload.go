@@ -76,7 +76,7 @@ func (s *Store) payload(ctx context.Context, ref string) ([]byte, error) {
 // read.
 func (s *Store) PayloadSize(ctx context.Context, ref string) (size int64, err error) {
 	err = s.inBlobs(ctx, func(ctx context.Context, bucket jetstream.ObjectStore) error {
-		info, err := newestEntry(ctx, bucket, strings.TrimPrefix(ref, blobScheme))
+		info, err := s.newestEntry(ctx, bucket, strings.TrimPrefix(ref, blobScheme))
 		if err == nil {
 			size = int64(min(info.Size, math.MaxInt64))
 		}
@@ -128,6 +128,9 @@ func (s *Store) deleteObject(ctx context.Context, name string, upTo uint64) erro
 		}
 		info, err := putEntry(ctx, stream, name)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			err = s.missing(ctx, name)
+		}
+		if errors.Is(err, jetstream.ErrObjectNotFound) {
 			return nil
 		}
 		if err == nil && info != nil {
@@ -147,20 +150,72 @@ func (s *Store) deleteObject(ctx context.Context, name string, upTo uint64) erro
 // the entry, which a client puts in place of all that are there.
 func putEntry(ctx context.Context, stream jetstream.Stream, name string) (*jetstream.ObjectInfo, error) {
 	m, err := stream.GetLastMsgForSubject(ctx, entrySubject(name))
-	if err == nil && entryOf(m, name) == nil {
+	if err == nil && entryOf(m.Data, name) == nil {
 		m, err = stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(entrySubject(name)))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return entryOf(m, name), nil
+	return entryOf(m.Data, name), nil
 }
 
-// entryOf returns the entry of an object that a message is, nil if no client has put it.
-func entryOf(m *jetstream.RawStreamMsg, name string) *jetstream.ObjectInfo {
+// entryOf returns the entry of an object that a message's data is, nil if no client has put it.
+func entryOf(data []byte, name string) *jetstream.ObjectInfo {
 	info := new(jetstream.ObjectInfo)
-	if json.Unmarshal(m.Data, info) != nil || !isEntry(info, name) {
+	if json.Unmarshal(data, info) != nil || !isEntry(info, name) {
 		return nil
 	}
 	return info
+}
+
+// heal deletes the messages that a NATS server, because a client directed its answer there, has stored over an object's
+// entry or behind its chunks, if [Options.Heal] permits it. The object that was put is still stored below them. cause
+// is the error of reading the object; heal returns it if there is nothing to delete.
+func (s *Store) heal(ctx context.Context, name string, cause error) error {
+	if !s.o.Heal || !natsio.IsAny(cause, errOverlaid, errIncomplete) {
+		return cause
+	}
+	stream, err := s.js.Stream(ctx, blobStream)
+	if err != nil {
+		return err
+	}
+	var info *jetstream.ObjectInfo
+	entry, deleted, err := s.deleteAbove(ctx, stream, entrySubject(name), func(m natsio.Stored) bool {
+		info = entryOf(m.Data, name)
+		return info != nil
+	})
+	if err != nil || entry == 0 {
+		return errors.Join(cause, err)
+	}
+	// An object's chunks are stored before its entry.
+	_, more, err := s.deleteAbove(ctx, stream, chunkSubject(info.NUID), func(m natsio.Stored) bool {
+		return m.Sequence < entry
+	})
+	if err != nil || deleted+more == 0 {
+		return errors.Join(cause, err)
+	}
+	s.o.Logger.Warn("deleted messages that no client has put into the object store", "object", name,
+		"messages", deleted+more)
+	return nil
+}
+
+// deleteAbove deletes the newest messages of a subject until keep reports true for one. It returns the sequence of that
+// message, 0 if there is none, and the number of messages deleted.
+func (s *Store) deleteAbove(ctx context.Context, stream jetstream.Stream, subject string,
+	keep func(natsio.Stored) bool) (kept uint64, deleted int, err error) {
+	for {
+		m, found, err := natsio.Last(ctx, s.js, blobStream, subject)
+		switch {
+		case err != nil:
+			return 0, deleted, fmt.Errorf("get the newest message on %s: %w", subject, err)
+		case !found:
+			return 0, deleted, nil
+		case keep(m):
+			return m.Sequence, deleted, nil
+		}
+		if err := stream.DeleteMsg(ctx, m.Sequence); err != nil {
+			return 0, deleted, fmt.Errorf("delete message %d on %s: %w", m.Sequence, subject, err)
+		}
+		deleted++
+	}
 }

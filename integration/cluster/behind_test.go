@@ -4,6 +4,9 @@ package cluster_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
 	"testing"
 	"time"
 
@@ -53,6 +56,74 @@ func TestAWriterDoesNotBeginBehind(t *testing.T) {
 		defer log.Close()
 		write(t, log, 6, 6)
 		system.Verify(t, stale, "s1")
+	}
+}
+
+// A replica that is behind does not have an object yet. Nobody takes the object for lost.
+func TestAnObjectThatAReplicaDoesNotHaveIsNotLost(t *testing.T) {
+	t.Parallel()
+	const bucket = "OBJ_" + schemas.BucketBlobs
+	c := cluster.Start(t, cluster.Options{Severable: true})
+	setup := system.Connect(t, c.URL(), "setup")
+	if err := streams.Setup(t.Context(), setup, replicated); err != nil {
+		t.Fatal(err)
+	}
+	leader := c.LeaderOf(setup, bucket)
+	behind := (leader + 1) % c.Size()
+	store, stale := storeOn(t, c.URLOf(leader)), storeOn(t, c.URLOf(behind))
+	data := []byte("a payload")
+	ref := func(session string) string {
+		return fmt.Sprintf("nats://%s/%s/w1/%x", schemas.BucketBlobs, session, sha256.Sum256(data))
+	}
+	put := func(ref string) {
+		if err := store.PutPayload(t.Context(), ref, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(ref("s1"))
+	system.Eventually(t, "the replicas are current", func() bool { return current(t, setup, bucket) })
+	if got, err := stale.Payload(t.Context(), ref("s1")); err != nil || string(got) != string(data) {
+		t.Fatalf("%q, %v", got, err)
+	}
+
+	c.Isolate(behind)
+	put(ref("s2"))
+	nc := system.Connect(t, c.URLOf(behind), "watch").NATS()
+	name := base64.URLEncoding.EncodeToString([]byte(ref("s2")[len("nats://"+schemas.BucketBlobs+"/"):]))
+	get := "$JS.API.DIRECT.GET." + bucket + ".$O." + schemas.BucketBlobs + ".M." + name
+	system.Eventually(t, "the replica that is cut off answers by itself", func() bool {
+		m, err := nc.Request(get, nil, time.Second)
+		return err == nil && m.Header.Get("Status") == "404"
+	})
+	asked, err := nc.SubscribeSync(get)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type read struct {
+		data []byte
+		size int64
+	}
+	all := make(chan read, 1)
+	system.Serve(t, func(context.Context) error {
+		size, err := stale.PayloadSize(t.Context(), ref("s2"))
+		if err != nil {
+			return err
+		}
+		data, err := stale.Payload(t.Context(), ref("s2"))
+		all <- read{data, size}
+		return err
+	})
+	if _, err := asked.NextMsg(system.Deadline); err != nil {
+		t.Fatal(err)
+	}
+	c.Heal(behind)
+	select {
+	case got := <-all:
+		if string(got.data) != string(data) || got.size != int64(len(data)) {
+			t.Errorf("%d bytes, %q; want %d, %q", got.size, got.data, len(data), data)
+		}
+	case <-time.After(system.Deadline):
+		t.Fatal("the object was not read")
 	}
 }
 
