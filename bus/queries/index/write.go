@@ -2,7 +2,6 @@ package index
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -110,17 +109,13 @@ func (ix *Index) fence(session string, revision uint64) {
 
 // refresh reads a session's entry from the bucket; nil if there is none, or if it cannot be decoded.
 func (ix *Index) refresh(ctx context.Context, session string) (*Entry, error) {
-	stream, err := ix.js.Stream(ctx, "KV_"+schemas.BucketSessions)
+	msg, found, err := natsio.Last(ctx, ix.js, "KV_"+schemas.BucketSessions, subjectPrefix+keyPrefix+session)
 	if err != nil {
 		return nil, err
 	}
-	msg, err := stream.GetLastMsgForSubject(ctx, subjectPrefix+keyPrefix+session)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+	if !found {
 		ix.fence(session, 0)
 		return nil, nil
-	}
-	if err != nil {
-		return nil, err
 	}
 	ix.fence(session, msg.Sequence)
 	e, err := decodeEntry(session, msg.Data)
