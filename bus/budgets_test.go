@@ -67,7 +67,8 @@ func TestBudgetsCountConcurrently(t *testing.T) {
 // A replica that is behind does not have the counter. What was spent counts.
 func TestSpentThoughAReplicaIsBehind(t *testing.T) {
 	t.Parallel()
-	b := bus.NewBudgets(bustest.Behind(t, schemas.StreamSpent))
+	c, _ := bustest.Behind(t, schemas.StreamSpent)
+	b := bus.NewBudgets(c)
 	at := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	if err := b.Add(bustest.Deadline(t), "team", "u1", at, schemas.Usage{TotalTokens: 100}); err != nil {
 		t.Fatal(err)

@@ -11,18 +11,20 @@ import (
 )
 
 // Behind connects to a server whose direct gets of a stream find no message, as if a replica answered them that is
-// behind. The stream's leader is asked by another request, which finds what is stored.
-func Behind(t testing.TB, stream string) *bus.Conn {
+// behind, until current is called. The stream's leader is asked by other requests, which find what is stored.
+func Behind(t testing.TB, stream string) (c *bus.Conn, current func()) {
 	t.Helper()
 	s := NATS(t, &server.Options{JetStream: true})
-	c := Dial(t, bus.ConnOptions{URL: s.ClientURL(), Name: t.Name()})
+	c = Dial(t, bus.ConnOptions{URL: s.ClientURL(), Name: t.Name()})
 	Setup(t, c, streams.Options{Partitions: SmallPartitions})
-	for _, rest := range []string{"", ".>"} {
+	all := []string{"", ".>"}
+	subject := "$JS.API.DIRECT.GET." + stream
+	for _, rest := range all {
 		_, err := c.NATS().Subscribe("behind"+rest, func(m *nats.Msg) {
 			_ = m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {"404"}, "Description": {"Message Not Found"}}})
 		})
 		if err == nil {
-			err = s.GlobalAccount().AddMapping("$JS.API.DIRECT.GET."+stream+rest, "behind"+rest)
+			err = s.GlobalAccount().AddMapping(subject+rest, "behind"+rest)
 		}
 		if err == nil {
 			err = c.NATS().Flush()
@@ -31,5 +33,9 @@ func Behind(t testing.TB, stream string) *bus.Conn {
 			t.Fatal(err)
 		}
 	}
-	return c
+	return c, func() {
+		for _, rest := range all {
+			s.GlobalAccount().RemoveMapping(subject + rest)
+		}
+	}
 }

@@ -76,6 +76,9 @@ func (c *Client) blob(ctx context.Context, ref string) (data []byte, err error) 
 		if err == nil {
 			data, err = store.GetBytes(ctx, name)
 		}
+		if errors.Is(err, jetstream.ErrObjectNotFound) {
+			err = c.missing(ctx, store, name)
+		}
 		if errors.Is(err, jetstream.ErrObjectNotFound) || errors.Is(err, jetstream.ErrDigestMismatch) {
 			err = fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
@@ -88,4 +91,29 @@ func (c *Client) blob(ctx context.Context, ref string) (data []byte, err error) 
 		return nil, fmt.Errorf("%w: the payload %s does not match its digest", ErrDamaged, ref)
 	}
 	return data, nil
+}
+
+// errBehind is the error of a payload that a replica does not have yet. It is transient.
+var errBehind = errors.New("the replica that answers is behind")
+
+// missing returns the error of a payload that is not found. The replica that was asked may be behind, so missing asks
+// the leader, by a request that readers may make.
+func (c *Client) missing(ctx context.Context, store jetstream.ObjectStore, name string) error {
+	info, err := store.GetInfo(ctx, name, jetstream.GetObjectInfoShowDeleted())
+	if err == nil && info.Deleted {
+		return jetstream.ErrObjectNotFound
+	}
+	stream, err := c.js.Stream(ctx, "OBJ_"+schemas.BucketBlobs)
+	if err != nil {
+		return err
+	}
+	entry := "$O." + schemas.BucketBlobs + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+	stored, err := stream.Info(ctx, jetstream.WithSubjectFilter(entry))
+	switch {
+	case err != nil:
+		return err
+	case stored.State.Subjects[entry] > 0:
+		return errBehind
+	}
+	return jetstream.ErrObjectNotFound
 }

@@ -35,7 +35,7 @@ func TestACallIsKnownThoughAReplicaIsBehind(t *testing.T) {
 	} {
 		t.Run(stream, func(t *testing.T) {
 			t.Parallel()
-			c := bustest.Behind(t, stream)
+			c, _ := bustest.Behind(t, stream)
 			if _, err := c.JetStream().Publish(bustest.Deadline(t), tc.subject, tc.data); err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +52,7 @@ func TestACallIsKnownThoughAReplicaIsBehind(t *testing.T) {
 // Somebody has taken the id of a call, with a message that a replica that is behind does not have.
 func TestACallWhoseIdIsTakenIsDispatchedThoughAReplicaIsBehind(t *testing.T) {
 	t.Parallel()
-	c := bustest.Behind(t, schemas.StreamTools)
+	c, _ := bustest.Behind(t, schemas.StreamTools)
 	if _, err := c.JetStream().Publish(bustest.Deadline(t), "agent.tool.other.s9.c9", []byte("{}"),
 		jetstream.WithMsgID("s1/c9")); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestACallWhoseIdIsTakenIsDispatchedThoughAReplicaIsBehind(t *testing.T) {
 // A caller looks whether its call is still in the queue, and a replica that is behind does not have it.
 func TestACallThatWaitsIsNotGivenUpThoughAReplicaIsBehind(t *testing.T) {
 	t.Parallel()
-	c := bustest.Behind(t, schemas.StreamTools)
+	c, _ := bustest.Behind(t, schemas.StreamTools)
 	looked := make(chan *nats.Msg, 100)
 	if _, err := c.NATS().ChanSubscribe("$JS.API.STREAM.MSG.GET.AGENT_TOOL", looked); err != nil {
 		t.Fatal(err)

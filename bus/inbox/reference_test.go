@@ -19,7 +19,7 @@ import (
 func TestAnInputIsReadThoughAReplicaIsBehind(t *testing.T) {
 	t.Parallel()
 	const bucket = "OBJ_" + schemas.BucketInputs
-	c := bustest.Behind(t, bucket)
+	c, _ := bustest.Behind(t, bucket)
 	var h fakeHandler
 	bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
 	text := strings.Repeat("x", 300<<10)
