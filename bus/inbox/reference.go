@@ -65,7 +65,7 @@ func (in *Inbox) resolveInput(ctx context.Context, kind schemas.CommandKind, hea
 
 const (
 	maxName = 2*sha256.Size + 65 // of an uploaded input: the digest, and up to 64 characters behind a hyphen
-	// minPiece is the smallest size of a piece of an uploaded input, but for the last piece: each piece costs a request.
+	// minPiece is the smallest size of a piece of an uploaded input, but for the last piece: each piece costs some work.
 	// The object stores of NATS clients have pieces of 128 KiB.
 	minPiece = 8 << 10
 )
