@@ -8,6 +8,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // Behind connects to a server whose direct gets of a stream find no message, as if a replica answered them that is
@@ -21,7 +22,7 @@ func Behind(t testing.TB, stream string) (c *bus.Conn, current func()) {
 	subject := "$JS.API.DIRECT.GET." + stream
 	for _, rest := range all {
 		_, err := c.NATS().Subscribe("behind"+rest, func(m *nats.Msg) {
-			_ = m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {"404"}, "Description": {"Message Not Found"}}})
+			_ = c.NATS().PublishRequest("$JS.API.DIRECT.GET.KV_"+schemas.BucketDeletions+".none", m.Reply, nil)
 		})
 		if err == nil {
 			err = s.GlobalAccount().AddMapping(subject+rest, "behind"+rest)

@@ -309,7 +309,12 @@ export class Link {
     const digest = name.slice(name.lastIndexOf("/") + 1);
     if (!/^[\x21-\x7e]{1,300}$/.test(name) || !/^[0-9a-f]{64}$/.test(digest)) throw new DamagedError(`the data reference ${ref.slice(0, 100)} is malformed`);
     const key = btoa(name).replaceAll("+", "-").replaceAll("/", "_"); // with its padding
-    const meta = await this.last("OBJ_agent_blobs", `$O.agent_blobs.M.${key}`);
+    const entry = `$O.agent_blobs.M.${key}`;
+    const meta = await this.last("OBJ_agent_blobs", entry);
+    if (!meta) { // the replica that answers may be behind: the leader answers this request
+      const { state } = await this.jetstream("STREAM.INFO.OBJ_agent_blobs", { subjects_filter: entry });
+      if (state.subjects?.[entry]) throw new TransientError(`the replica that answers does not have the payload ${ref} yet`);
+    }
     const info = meta && JSON.parse(text(meta));
     if (!info || info.deleted) throw new DamagedError(`the payload ${ref} does not exist`);
     const data = new Uint8Array(info.size);
