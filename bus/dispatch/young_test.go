@@ -116,11 +116,11 @@ func TestACallThatOnlyTheRunnerPulledIsNotUnknown(t *testing.T) {
 	toolQueue(t, c, "gone")
 	u := unserved(t, c, time.Millisecond)
 	send(t, c, "gone", "c1", schemas.EffectUnsafe)
-	refuse(t, c, true)
+	accept := refuse(t, c)
 	bustest.Eventually(t, "an answer is refused", func() bool {
 		return u.CheckAbsent(bustest.Deadline(t), "gone") != nil
 	})
-	refuse(t, c, false)
+	accept()
 	bustest.Eventually(t, "the call is answered", func() bool {
 		if err := u.CheckAbsent(bustest.Deadline(t), "gone"); err != nil {
 			t.Fatal(err)
@@ -132,19 +132,22 @@ func TestACallThatOnlyTheRunnerPulledIsNotUnknown(t *testing.T) {
 	}
 }
 
-// refuse makes the stream of commands refuse every message, or accept them again.
-func refuse(t testing.TB, c *bus.Conn, on bool) {
+// refuse makes the stream of commands refuse every message until accept is called.
+func refuse(t testing.TB, c *bus.Conn) (accept func()) {
 	t.Helper()
 	stream, err := c.JetStream().Stream(bustest.Deadline(t), schemas.StreamCommands)
 	if err != nil {
 		t.Fatal(err)
 	}
+	update := func(config jetstream.StreamConfig) {
+		t.Helper()
+		if _, err := c.JetStream().UpdateStream(bustest.Deadline(t), config); err != nil {
+			t.Fatal(err)
+		}
+	}
 	config := stream.CachedInfo().Config
-	config.MaxMsgSize = -1
-	if on {
-		config.MaxMsgSize = 1
-	}
-	if _, err := c.JetStream().UpdateStream(bustest.Deadline(t), config); err != nil {
-		t.Fatal(err)
-	}
+	full := config
+	full.MaxBytes, full.Discard = 1, jetstream.DiscardNew
+	update(full)
+	return func() { update(config) }
 }
