@@ -66,7 +66,7 @@ func (r *Reader) Receive(c *Consumer, nth uint64, m *Message, reply string) {
 	s := r.sessionOf(m)
 	d := &delivery{Message: m, of: s, received: time.Now(), consumer: c, reply: reply,
 		suspect: c.suspect && c.received <= c.backlog}
-	late := s.isLate(m)
+	late := m.Seq > s.settled && s.isLate(m)
 	r.put(d)
 	if late {
 		r.release(s) // which has all of them start in their order
