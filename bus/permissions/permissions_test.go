@@ -2,6 +2,7 @@ package permissions_test
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -278,6 +279,30 @@ func TestWhatAGrantNeeds(t *testing.T) {
 }
 
 // The error says why a user cannot be rendered.
+// No two users read their password from one variable: each could connect as the other.
+func TestPasswordVariablesAreDistinct(t *testing.T) {
+	t.Parallel()
+	var list []permissions.User
+	for _, name := range []string{"ann", "a_b", "a-b", "A-B", "A_B", "a.b", "ax2db", "Ann", "aé", "a__", "a1"} {
+		list = append(list, permissions.User{Name: name})
+	}
+	config, err := permissions.Users(schemas.Subjects{}, list, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	variables := regexp.MustCompile(`password: \$(\S+)`).FindAllStringSubmatch(config, -1)
+	seen := map[string]bool{}
+	for _, v := range variables {
+		if seen[v[1]] || !regexp.MustCompile(`^NATS_PASSWORD_\w+$`).MatchString(v[1]) {
+			t.Errorf("variable %s in:\n%s", v[1], config)
+		}
+		seen[v[1]] = true
+	}
+	if len(seen) != len(list) || !seen["NATS_PASSWORD_ANN"] || !seen["NATS_PASSWORD_A_B"] {
+		t.Errorf("variables: %q", variables)
+	}
+}
+
 func TestRenderingErrors(t *testing.T) {
 	t.Parallel()
 	for want, u := range map[string]permissions.User{

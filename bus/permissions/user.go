@@ -12,7 +12,8 @@ import (
 type User struct {
 	Name string // name of the user and of its inbox, _INBOX_<name>; a single subject token
 	// Password in the form of the server's configuration: bcrypt, or plain text for tests. Without Password and NKey,
-	// the configuration refers to the variable NATS_PASSWORD_<NAME>.
+	// the configuration refers to the variable NATS_PASSWORD_<NAME>: the name in capitals, with x and two hexadecimal
+	// digits for each character but a-z, 0-9 and _ (x2d for a hyphen).
 	Password string
 	NKey     string // public nkey, instead of a password
 	Roles    []Name
@@ -23,17 +24,21 @@ type User struct {
 	Answers  []string // users whose requests the user answers
 }
 
-// passwordVariable returns the environment variable of the server that holds the password.
+// passwordVariable returns the environment variable of the server that holds the password: of no two names the same.
 func (u User) passwordVariable() string {
-	return "NATS_PASSWORD_" + strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' {
-			return r - 'a' + 'A'
+	var b strings.Builder
+	b.WriteString("NATS_PASSWORD_")
+	for _, c := range []byte(u.Name) {
+		switch {
+		case c >= 'a' && c <= 'z':
+			b.WriteByte(c - 'a' + 'A')
+		case c >= '0' && c <= '9' || c == '_':
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "x%02x", c)
 		}
-		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '_'
-	}, u.Name)
+	}
+	return b.String()
 }
 
 // Grant lists a user's permissions. A subject of Subscribe may be followed by a space and a queue group.
