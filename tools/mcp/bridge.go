@@ -110,15 +110,16 @@ func NewBridge(o BridgeOptions) (*Bridge, error) {
 	if o.Offer == nil {
 		o.Offer = func([]tools.Tool) {}
 	}
+	secret := newRedactor(append(urlSecrets(o.Server.URL), o.Server.secrets...))
 	err := o.Server.check()
 	if _, own := o.Server.Env["PATH"]; err == nil && o.Server.Command != "" && !own {
 		_, err = exec.LookPath(o.Server.Command)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("MCP server %q: %w", o.Server.Name, err)
+		return nil, fmt.Errorf("MCP server %q: %w", o.Server.Name, secret.err(err))
 	}
 	return &Bridge{
-		o: o, secret: newRedactor(o.Server.secrets), log: o.Logger.With("mcp", o.Server.Name), trouble: errStarting,
+		o: o, secret: secret, log: o.Logger.With("mcp", o.Server.Name), trouble: errStarting,
 		turns: picture.Shared(), listed: make(chan struct{}, 1), offered: map[string]bool{},
 	}, nil
 }

@@ -87,12 +87,15 @@ func withoutValues(err error) error {
 // ParseServer parses name=COMMAND with arguments, quoted as in a shell, or name=URL. It replaces variables like
 // [ParseConfig].
 func ParseServer(text string, getenv func(string) string) (ServerConfig, error) {
+	if urlRE.MatchString(text) {
+		return ServerConfig{}, errors.New("the URL has no name: give name=URL") // a URL may have a secret
+	}
 	name, rest, ok := strings.Cut(text, "=")
 	if !ok || strings.TrimSpace(rest) == "" {
 		return ServerConfig{}, fmt.Errorf("%q is not name=COMMAND or name=URL", name)
 	}
 	c := ServerConfig{Name: strings.TrimSpace(name)}
-	if rest = strings.TrimSpace(rest); strings.HasPrefix(rest, "http://") || strings.HasPrefix(rest, "https://") {
+	if rest = strings.TrimSpace(rest); urlRE.MatchString(rest) {
 		c.URL = rest
 	} else {
 		list, err := words(rest)
@@ -137,7 +140,10 @@ func (c *ServerConfig) finish(getenv func(string) string) error {
 	return c.check()
 }
 
-var variableRE = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+var (
+	variableRE = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+	urlRE      = regexp.MustCompile(`^\s*[A-Za-z][A-Za-z0-9+.-]*://`)
+)
 
 // expandAll replaces variables in values and records all of the values as secrets.
 func (c *ServerConfig) expandAll(values map[string]string, expand func(string) string) map[string]string {

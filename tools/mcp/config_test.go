@@ -94,6 +94,21 @@ func TestParseServer(t *testing.T) {
 	}
 }
 
+// What was meant to be a URL may have a secret.
+func TestMistakesInURLsShowNoSecret(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"https://x/secret", "https://x/?key=secret", "w=ws://x/?key=secret",
+		"w=https://x:y/?key=secret", "w=${SECRET}"} {
+		c, err := mcp.ParseServer(text, func(string) string { return "secret" })
+		if err == nil {
+			_, err = mcp.NewBridge(mcp.BridgeOptions{Server: c})
+		}
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestNewBridgeChecksTheCommand(t *testing.T) {
 	t.Parallel()
 	if _, err := mcp.NewBridge(mcp.BridgeOptions{Server: mcp.ServerConfig{Name: "a",

@@ -3,15 +3,14 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"mime"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,39 +31,42 @@ const (
 )
 
 // httpLink returns a link over HTTP. Its requests end when life ends. It does not follow redirects to another origin
-// than the URL's.
+// than the URL's. The SDK knows only the origin, because it quotes its URL in errors.
 func (b *Bridge) httpLink(life context.Context, end func(), sift wire.Sift) link {
-	home, _ := url.Parse(b.o.Server.URL) // was checked
+	at, _ := url.Parse(b.o.Server.URL) // was checked
 	inner := http.DefaultTransport.(*http.Transport).Clone()
 	inner.MaxResponseHeaderBytes = maxHeader
 	inner.DisableCompression = true // a few bytes of a stream could take as much time to decode as many
 	inner.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence, WriteByteTimeout: 2 * silence}
 	open := newConns()
 	inner.DialContext = open.dial(inner.DialContext)
-	client := &http.Client{
-		Transport: &httpTransport{life: life, inner: inner, headers: b.o.Server.Headers, patience: b.o.WriteTimeout,
-			log: b.log, sift: sift, end: end, gate: wire.NewGate(smallAnswer, largeAnswers)},
-		CheckRedirect: func(r *http.Request, before []*http.Request) error {
-			if r.URL.Scheme != home.Scheme || r.URL.Host != home.Host {
-				return fmt.Errorf("it redirects to another origin, %s://%s, which is not followed", r.URL.Scheme, r.URL.Host)
-			}
-			if len(before) >= maxRedirects {
-				return fmt.Errorf("it redirects more than %d times", maxRedirects)
-			}
-			return nil
-		},
-	}
+	outer := &httpTransport{life: life, at: at, inner: &http.Client{Transport: inner, CheckRedirect: sameOrigin},
+		headers: b.o.Server.Headers, patience: b.o.WriteTimeout, log: b.log, sift: sift, end: end,
+		gate: wire.NewGate(smallAnswer, largeAnswers)}
 	return link{
-		transport: &sdk.StreamableClientTransport{Endpoint: b.o.Server.URL, HTTPClient: client},
+		transport: &sdk.StreamableClientTransport{Endpoint: at.Scheme + "://" + at.Host,
+			HTTPClient: &http.Client{Transport: outer}},
 		end:       open.closeAll,
 		lastWords: func() string { return "" },
 	}
 }
 
-// httpTransport adds headers to requests, and limits the size and time of responses. Each session has its own.
+func sameOrigin(r *http.Request, before []*http.Request) error {
+	if home := before[0].URL; r.URL.Scheme != home.Scheme || r.URL.Host != home.Host {
+		return fmt.Errorf("it redirects to another origin, %s://%s, which is not followed", r.URL.Scheme, r.URL.Host)
+	}
+	if len(before) >= maxRedirects {
+		return fmt.Errorf("it redirects more than %d times", maxRedirects)
+	}
+	return nil
+}
+
+// httpTransport sends requests with more headers to the server's URL, and limits the size and time of responses. Each
+// session has its own.
 type httpTransport struct {
 	life     context.Context // of the session: no request outlives it
-	inner    http.RoundTripper
+	at       *url.URL
+	inner    *http.Client
 	headers  map[string]string
 	patience time.Duration // for the body of a failure, and the headers of a stream
 	log      *slog.Logger
@@ -87,6 +89,7 @@ func (t *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	for name, value := range t.headers {
 		sent.Header.Set(name, value)
 	}
+	sent.URL = t.at
 	var resp *http.Response
 	var err error
 	if isAnswer(r) {
@@ -101,7 +104,7 @@ func (t *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet {
 		resp, err = t.stream(sent, cancel)
 	} else {
-		resp, err = t.inner.RoundTrip(sent)
+		resp, err = t.send(sent)
 	}
 	if err != nil {
 		end()
@@ -109,6 +112,16 @@ func (t *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp.Body = t.bounded(ctx, resp, end)
 	return resp, nil
+}
+
+// send sends a request and follows redirects. The error has no URL.
+func (t *httpTransport) send(r *http.Request) (*http.Response, error) {
+	resp, err := t.inner.Do(r)
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	return resp, err
 }
 
 // isAnswer reports whether the body of a request is an answer to a request of the server.
@@ -136,7 +149,7 @@ func (t *httpTransport) stream(r *http.Request, cancel func()) (*http.Response, 
 		}
 	}
 	timer := time.AfterFunc(t.patience, cancel)
-	resp, err := t.inner.RoundTrip(r)
+	resp, err := t.send(r)
 	late := !timer.Stop()
 	if err == nil && !late || !first && t.life.Err() == nil {
 		return resp, err
@@ -177,57 +190,4 @@ func (e *ending) Close() error {
 	err := e.ReadCloser.Close()
 	e.end()
 	return err
-}
-
-// conns are the open connections of a session. An HTTP/2 connection whose server reads nothing does not end with its
-// requests: it is closed with the session.
-type conns struct {
-	mu   sync.Mutex
-	open map[*sessionConn]struct{} // nil after closeAll
-}
-
-type sessionConn struct {
-	net.Conn
-	of *conns
-}
-
-func newConns() *conns { return &conns{open: map[*sessionConn]struct{}{}} }
-
-type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
-
-// dial returns a dial function whose connections are closed by closeAll.
-func (c *conns) dial(dial dialFunc) dialFunc {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		inner, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		conn := &sessionConn{inner, c}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.open == nil {
-			_ = inner.Close()
-			return nil, net.ErrClosed
-		}
-		c.open[conn] = struct{}{}
-		return conn, nil
-	}
-}
-
-func (c *sessionConn) Close() error {
-	c.of.mu.Lock()
-	delete(c.of.open, c)
-	c.of.mu.Unlock()
-	return c.Conn.Close()
-}
-
-// closeAll closes the connections. None is opened afterwards.
-func (c *conns) closeAll() {
-	c.mu.Lock()
-	open := c.open
-	c.open = nil
-	c.mu.Unlock()
-	for conn := range open {
-		_ = conn.Conn.Close()
-	}
 }

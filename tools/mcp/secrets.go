@@ -2,14 +2,20 @@ package mcp
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // minSecret is the least length in bytes of a value that is removed: to remove every "1" from a text would hide
 // nothing.
 const minSecret = 6
+
+// minSegment is the least length in bytes of a segment of a URL's path that may be a secret: shorter ones are words.
+const minSegment = 16
 
 // redactor removes secrets from texts that are logged or reported.
 type redactor struct {
@@ -21,9 +27,12 @@ func newRedactor(values []string) redactor {
 	var secrets []string
 	for _, s := range values {
 		_, token, _ := strings.Cut(s, " ") // Bearer and the like
-		secrets = append(append(secrets, s, token), strings.Split(s, "\n")...)
+		for _, part := range append(strings.Split(s, "\n"), s, token) {
+			if len(part) >= minSecret {
+				secrets = append(secrets, forms(part)...)
+			}
+		}
 	}
-	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minSecret })
 	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 	secrets = slices.Compact(secrets)
 	var pairs []string
@@ -31,6 +40,40 @@ func newRedactor(values []string) redactor {
 		pairs = append(pairs, s, "***")
 	}
 	return redactor{secrets, strings.NewReplacer(pairs...)}
+}
+
+// forms returns a secret as texts may have it: plain, quoted as in Go and in JSON, and escaped as in URLs.
+func forms(s string) []string {
+	list := []string{s, url.QueryEscape(s), url.PathEscape(s)}
+	quoted, _ := json.Marshal(s) // cannot fail
+	for _, q := range []string{strconv.Quote(s), string(quoted)} {
+		list = append(list, q[1:len(q)-1])
+	}
+	return list
+}
+
+// urlSecrets returns what may be secret in a URL: the values of its query, and the long segments of its path.
+func urlSecrets(text string) (secrets []string) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil
+	}
+	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
+		if plain, err := url.PathUnescape(segment); err == nil && len(segment) >= minSegment {
+			secrets = append(secrets, segment, plain)
+		}
+	}
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		name, value, named := strings.Cut(pair, "=")
+		if !named {
+			value = name
+		}
+		secrets = append(secrets, value)
+		if plain, err := url.QueryUnescape(value); err == nil {
+			secrets = append(secrets, plain)
+		}
+	}
+	return secrets
 }
 
 func (r redactor) text(s string) string { return r.replace.Replace(s) }
