@@ -10,10 +10,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// The texts in place of an image that the model does not accept, and of a missing tool result.
+// The texts in place of an image that the model does not accept, for adapters also of one whose type their vendor does
+// not know, and of a missing tool result.
 const (
 	TextImageOmitted     = "(image omitted: model does not support images)"
 	TextToolImageOmitted = "(tool image omitted: model does not support images)"
+	TextImageUnknown     = "(image omitted: model does not support this type of image)"
 	TextNoResult         = "No result provided"
 )
 

@@ -62,10 +62,26 @@ func userBlocks(content schemas.Contents) (blocks []anthropic.ContentBlockParamU
 				blocks = append(blocks, anthropic.NewTextBlock(c.Text))
 			}
 		case schemas.Image:
-			blocks = append(blocks, anthropic.NewImageBlockBase64(c.MimeType, c.Data))
+			blocks = append(blocks, imageBlock(c))
 		}
 	}
 	return blocks
+}
+
+// imageTypes maps the media types of images that the vendor accepts to its names of them.
+var imageTypes = map[string]anthropic.Base64ImageSourceMediaType{
+	"image/jpeg": anthropic.Base64ImageSourceMediaTypeImageJPEG, "image/jpg": anthropic.Base64ImageSourceMediaTypeImageJPEG,
+	"image/png": anthropic.Base64ImageSourceMediaTypeImagePNG, "image/gif": anthropic.Base64ImageSourceMediaTypeImageGIF,
+	"image/webp": anthropic.Base64ImageSourceMediaTypeImageWebP,
+}
+
+// imageBlock returns the block that an image is sent as: a text, if the vendor does not know its type.
+func imageBlock(i schemas.Image) anthropic.ContentBlockParamUnion {
+	media, ok := imageTypes[i.MimeType]
+	if !ok {
+		return anthropic.NewTextBlock(providers.TextImageUnknown)
+	}
+	return anthropic.NewImageBlockBase64(string(media), i.Data)
 }
 
 func assistantBlocks(content schemas.Contents) (blocks []anthropic.ContentBlockParamUnion) {

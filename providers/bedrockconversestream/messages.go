@@ -2,7 +2,6 @@ package bedrockconversestream
 
 import (
 	"encoding/base64"
-	"fmt"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,7 +13,7 @@ import (
 )
 
 // messages returns the transcript in the form of a request. It puts the results of one reply's tool calls into one
-// message, which the vendor requires, and omits replies without content, which the vendor refuses.
+// message, which the vendor requires, and omits blank texts and messages without content, which the vendor refuses.
 func (s *settings) messages() ([]types.Message, error) {
 	c := converter{claude: s.claude}
 	for _, m := range providers.Transform(s.Messages, s.Model, claude.CleanID) {
@@ -37,22 +36,22 @@ type converter struct {
 
 func (c *converter) message(m schemas.Message) error {
 	var blocks []types.ContentBlock
-	var err error
 	role, results := types.ConversationRoleUser, false
 	switch m := m.(type) {
 	case *schemas.UserMessage:
-		blocks, err = userBlocks(m.Content)
+		blocks = userBlocks(m.Content)
 	case *schemas.AssistantMessage:
 		role = types.ConversationRoleAssistant
-		if blocks, err = c.assistantBlocks(m.Content); err == nil && len(blocks) == 0 {
-			return nil
+		var err error
+		if blocks, err = c.assistantBlocks(m.Content); err != nil {
+			return err
 		}
 	case *schemas.ToolResultMessage:
 		results = true
-		blocks, err = toolResult(m)
+		blocks = toolResult(m)
 	}
-	if err != nil {
-		return err
+	if len(blocks) == 0 {
+		return nil
 	}
 	if n := len(c.out); results && c.results {
 		c.out[n-1].Content = append(c.out[n-1].Content, blocks...)
@@ -63,21 +62,23 @@ func (c *converter) message(m schemas.Message) error {
 	return nil
 }
 
-func userBlocks(content schemas.Contents) ([]types.ContentBlock, error) {
-	blocks := make([]types.ContentBlock, 0, len(content))
+// userBlocks returns the blocks of a user's content, with a text in place of an image that the vendor cannot accept.
+func userBlocks(content schemas.Contents) (blocks []types.ContentBlock) {
 	for _, c := range content {
 		switch c := c.(type) {
 		case schemas.Text:
-			blocks = append(blocks, &types.ContentBlockMemberText{Value: c.Text})
-		case schemas.Image:
-			image, err := imageOf(c)
-			if err != nil {
-				return nil, err
+			if !blank(c.Text) {
+				blocks = append(blocks, &types.ContentBlockMemberText{Value: c.Text})
 			}
-			blocks = append(blocks, &types.ContentBlockMemberImage{Value: image})
+		case schemas.Image:
+			if image, ok := imageOf(c); ok {
+				blocks = append(blocks, &types.ContentBlockMemberImage{Value: image})
+			} else {
+				blocks = append(blocks, &types.ContentBlockMemberText{Value: providers.TextImageUnknown})
+			}
 		}
 	}
-	return blocks, nil
+	return blocks
 }
 
 func (c *converter) assistantBlocks(content schemas.Contents) (blocks []types.ContentBlock, err error) {
@@ -129,26 +130,22 @@ func (c *converter) thinking(b schemas.Thinking) types.ContentBlock {
 	return &types.ContentBlockMemberReasoningContent{Value: &types.ReasoningContentBlockMemberReasoningText{Value: text}}
 }
 
-func toolResult(m *schemas.ToolResultMessage) ([]types.ContentBlock, error) {
+func toolResult(m *schemas.ToolResultMessage) []types.ContentBlock {
 	result := types.ToolResultBlock{
 		ToolUseId: aws.String(m.ToolCallID), Status: types.ToolResultStatusSuccess, Content: []types.ToolResultContentBlock{},
 	}
 	if m.IsError {
 		result.Status = types.ToolResultStatusError
 	}
-	for _, c := range m.Content {
-		switch c := c.(type) {
-		case schemas.Text:
-			result.Content = append(result.Content, &types.ToolResultContentBlockMemberText{Value: c.Text})
-		case schemas.Image:
-			image, err := imageOf(c)
-			if err != nil {
-				return nil, err
-			}
-			result.Content = append(result.Content, &types.ToolResultContentBlockMemberImage{Value: image})
+	for _, b := range userBlocks(m.Content) {
+		switch b := b.(type) {
+		case *types.ContentBlockMemberText:
+			result.Content = append(result.Content, &types.ToolResultContentBlockMemberText{Value: b.Value})
+		case *types.ContentBlockMemberImage:
+			result.Content = append(result.Content, &types.ToolResultContentBlockMemberImage{Value: b.Value})
 		}
 	}
-	return []types.ContentBlock{&types.ContentBlockMemberToolResult{Value: result}}, nil
+	return []types.ContentBlock{&types.ContentBlockMemberToolResult{Value: result}}
 }
 
 // imageFormats maps the media types of images that the vendor accepts to its names of them.
@@ -157,16 +154,11 @@ var imageFormats = map[string]types.ImageFormat{
 	"image/gif": types.ImageFormatGif, "image/webp": types.ImageFormatWebp,
 }
 
-func imageOf(i schemas.Image) (types.ImageBlock, error) {
-	format, ok := imageFormats[i.MimeType]
-	if !ok {
-		return types.ImageBlock{}, schemas.NewFailure(schemas.FailureInvalidRequest, "Unknown image type: "+i.MimeType)
-	}
+// imageOf returns an image in the form of a request. It reports false for one that the vendor cannot accept.
+func imageOf(i schemas.Image) (types.ImageBlock, bool) {
+	format, known := imageFormats[i.MimeType]
 	data, err := base64.StdEncoding.DecodeString(i.Data)
-	if err != nil {
-		return types.ImageBlock{}, fmt.Errorf("image: %w", err)
-	}
-	return types.ImageBlock{Format: format, Source: &types.ImageSourceMemberBytes{Value: data}}, nil
+	return types.ImageBlock{Format: format, Source: &types.ImageSourceMemberBytes{Value: data}}, known && err == nil
 }
 
 func blank(text string) bool { return strings.TrimSpace(text) == "" }

@@ -196,19 +196,12 @@ func TestModelsThatThinkByDefault(t *testing.T) {
 }
 
 func TestMistakesOfTheCallerAreErrors(t *testing.T) {
-	image := func(data string) schemas.Messages {
-		return schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Image{Data: data,
-			MimeType: "image/png"}}}}
-	}
 	for name, change := range map[string]func(*providers.Request){
 		"compat":      func(req *providers.Request) { req.Model.Compat = json.RawMessage(`[]`) },
 		"options":     func(req *providers.Request) { req.Vendor = json.RawMessage(`{"region":1}`) },
 		"tool choice": func(req *providers.Request) { req.ToolChoice = json.RawMessage(`{"type":`) },
 		"parameters of tool t": func(req *providers.Request) {
 			req.Tools = []schemas.ToolDefinition{{Name: "t", Parameters: json.RawMessage(`{`)}}
-		},
-		"image": func(req *providers.Request) {
-			req.Model.Input, req.Messages = []string{providers.InputImage}, image("#")
 		},
 	} {
 		vendor, req := serve(t)
