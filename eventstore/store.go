@@ -169,8 +169,8 @@ func (s *Store) list(ctx context.Context, subjects []string, yield func(SessionI
 	return nil
 }
 
-// subjects returns the subjects of all logs, sorted. Others, which no log can have, are left out: a server that was made
-// to answer there may have stored one with wildcards, which would stand for all logs in a request.
+// subjects returns the subjects of all logs, sorted. Others, which no log can have, are left out: a server that was
+// made to answer there may have stored one with wildcards, which would stand for all logs in a request.
 func (s *Store) subjects(ctx context.Context) (all []string, err error) {
 	err = s.retry(ctx, func(ctx context.Context) error {
 		stream, err := s.js.Stream(ctx, schemas.StreamEvents)

@@ -101,8 +101,8 @@ func (s *State) share(part float64) (tokens int64, cost float64, ok bool) {
 	return tokens, cost, true
 }
 
-// leastCost is the smallest limit of costs, in US dollars: a share may be so small that its product is zero, which would
-// be no limit.
+// leastCost is the smallest limit of costs, in US dollars: a share may be so small that its product is zero, which
+// would be no limit.
 const leastCost = 1e-9
 
 // leastOf returns the lower of two limits, where zero is no limit.

@@ -100,7 +100,8 @@ func TestAReasonThatComesTooEarlyEndsNothing(t *testing.T) {
 		return `data: {"id":"c1","model":"m","choices":[{"index":0,"delta":{` + delta + `},"finish_reason":` + reason +
 			`}],"usage":{"prompt_tokens":3,"completion_tokens":9}}`
 	}
-	chat := []string{chatChunk(``, `"stop"`), chatChunk(`"content":"one "`, `null`), chatChunk(`"content":"two"`, `"stop"`)}
+	chat := []string{chatChunk(``, `"stop"`), chatChunk(`"content":"one "`, `null`),
+		chatChunk(`"content":"two"`, `"stop"`)}
 	geminiChunk := func(parts, reason string) string {
 		return `data: {"candidates":[{"content":{"parts":[` + parts + `]}` + reason + `}],` +
 			`"usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":9}}`

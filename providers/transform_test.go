@@ -160,8 +160,8 @@ func TestTransform(t *testing.T) {
 
 func TestObjectOf(t *testing.T) {
 	t.Parallel()
-	for arguments, want := range map[string]string{"": "{}", " null": "{}", ` {"a":1}`: ` {"a":1}`, `["a"]`: `{"value":["a"]}`,
-		`"a" `: `{"value":"a"}`, "3": `{"value":3}`} {
+	for arguments, want := range map[string]string{"": "{}", " null": "{}", ` {"a":1}`: ` {"a":1}`,
+		`["a"]`: `{"value":["a"]}`, `"a" `: `{"value":"a"}`, "3": `{"value":3}`} {
 		if got := providers.ObjectOf(json.RawMessage(arguments)); string(got) != want {
 			t.Errorf("%q: %s, want %s", arguments, got, want)
 		}

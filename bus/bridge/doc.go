@@ -1,8 +1,8 @@
 // Package bridge contains what the bridges have in common. A bridge is an HTTP handler that speaks another protocol
 // to clients without NATS, and is itself a client of the bus. Each bridge is a package below this one.
 //
-// Two rules define a bridge. The client's id of what it sends makes the command's id ([CommandID]), so a request that is
-// sent again changes nothing. And a client that disconnects stops nothing: the run continues, and a client that
+// Two rules define a bridge. The client's id of what it sends makes the command's id ([CommandID]), so a request that
+// is sent again changes nothing. And a client that disconnects stops nothing: the run continues, and a client that
 // reconnects sees it.
 //
 // A bridge of a few hundred lines consists of

@@ -8,8 +8,8 @@ import (
 )
 
 // PurgeSubject purges the messages of one subject. Subjects that are read from a stream are purged with it: anybody who
-// can have a server answer there may have made them, and one with wildcards would purge other subjects too. PurgeSubject
-// refuses those.
+// can have a server answer there may have made them. One with wildcards would purge other subjects too, so PurgeSubject
+// refuses it.
 func PurgeSubject(ctx context.Context, s jetstream.Stream, subject string, more ...jetstream.StreamPurgeOpt) error {
 	if !Literal(subject) {
 		return fmt.Errorf("purge %.200q of %s: the subject has wildcards and would match others", subject,

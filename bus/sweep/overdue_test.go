@@ -64,8 +64,9 @@ func TestTimersFireOnceThereIsRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	due := time.Now().Add(time.Second)
+	retry := schemas.Timer{Name: schemas.TimerRetry, RunID: "r1"}
 	for _, session := range []string{"s1", "s2"} {
-		if err := bus.NewTimers(c).Schedule(bustest.Deadline(t), session, due, schemas.Timer{Name: "retry", RunID: "r1"}); err != nil {
+		if err := bus.NewTimers(c).Schedule(bustest.Deadline(t), session, due, retry); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +77,7 @@ func TestTimersFireOnceThereIsRoom(t *testing.T) {
 		t.Fatalf("%d timers are left", n)
 	}
 	later := time.Now().Add(time.Hour)
-	if err := bus.NewTimers(c).Schedule(bustest.Deadline(t), "s3", later, schemas.Timer{Name: "retry"}); err != nil {
+	if err := bus.NewTimers(c).Schedule(bustest.Deadline(t), "s3", later, retry); err != nil {
 		t.Fatal(err)
 	}
 	if err := sweep.New(c, sweep.Options{}).FireOverdue(bustest.Deadline(t)); err != nil {

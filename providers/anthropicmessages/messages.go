@@ -70,8 +70,10 @@ func userBlocks(content schemas.Contents) (blocks []anthropic.ContentBlockParamU
 
 // imageTypes maps the media types of images that the vendor accepts to its names of them.
 var imageTypes = map[string]anthropic.Base64ImageSourceMediaType{
-	"image/jpeg": anthropic.Base64ImageSourceMediaTypeImageJPEG, "image/jpg": anthropic.Base64ImageSourceMediaTypeImageJPEG,
-	"image/png": anthropic.Base64ImageSourceMediaTypeImagePNG, "image/gif": anthropic.Base64ImageSourceMediaTypeImageGIF,
+	"image/jpeg": anthropic.Base64ImageSourceMediaTypeImageJPEG,
+	"image/jpg":  anthropic.Base64ImageSourceMediaTypeImageJPEG,
+	"image/png":  anthropic.Base64ImageSourceMediaTypeImagePNG,
+	"image/gif":  anthropic.Base64ImageSourceMediaTypeImageGIF,
 	"image/webp": anthropic.Base64ImageSourceMediaTypeImageWebP,
 }
 

@@ -32,7 +32,8 @@ func machine(t *testing.T, serve http.HandlerFunc) *settings {
 	} {
 		t.Setenv(name, value)
 	}
-	return &settings{Request: &providers.Request{Model: &providers.Model{ID: "m"}, Getenv: func(string) string { return "" }}}
+	return &settings{Request: &providers.Request{Model: &providers.Model{ID: "m"},
+		Getenv: func(string) string { return "" }}}
 }
 
 // TestFailuresOfTheCredentials checks which failures to get credentials are retried.
@@ -42,8 +43,10 @@ func TestFailuresOfTheCredentials(t *testing.T) {
 		serve http.HandlerFunc
 		want  schemas.FailureCode
 	}{
-		"silence":           {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, schemas.FailureTimeout},
-		"an internal error": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, schemas.FailureServerError},
+		"silence": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, schemas.FailureTimeout},
+		"an internal error": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(500)
+		}, schemas.FailureServerError},
 		"a refusal": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(403)
 			_, _ = io.WriteString(w, `{"code":"AccessDenied","message":"no"}`)

@@ -101,7 +101,8 @@ func TestRedirectsFromTheWholeURL(t *testing.T) {
 		if method == "tools/call" {
 			want = "/s/path-SECRET-0123456789/there"
 		}
-		if query, err := url.ParseQuery(r.URL.RawQuery); r.URL.Path != want || query.Get("key") != "query-SECRET" || err != nil {
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		if r.URL.Path != want || query.Get("key") != "query-SECRET" || err != nil {
 			w.WriteHeader(http.StatusTeapot)
 			_, _ = io.WriteString(w, "not here")
 			return true

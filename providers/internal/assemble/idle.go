@@ -36,9 +36,9 @@ func (s *Stream) Alive() {
 }
 
 // Linger records that the vendor has told why the reply ended. Some servers keep the response open then, so the body
-// ends for its reader when nothing comes for a moment: [usageTime], or [endTime] once there is usage and the reason came
-// behind the content, not with it: some servers send a reason with every chunk. If the reply goes on all the same, only
-// the idle limit counts from then on.
+// ends for its reader when nothing comes for a moment: [usageTime], or [endTime] once there is usage. It is [usageTime]
+// too if the reason came with content, because some servers send a reason with every chunk. If the reply goes on all
+// the same, only the idle limit counts from then on.
 func (s *Stream) Linger() {
 	wait := usageTime
 	if s.reply.Usage.TotalTokens > 0 && !s.grew {

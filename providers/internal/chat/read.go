@@ -37,8 +37,8 @@ func UnknownReason(reason string) error {
 
 // Read calls take with each chunk of a streamed reply. Long chunks are counted in share. data is valid until take
 // returns. ended reports whether the stream ended with [DONE] or take returned [ErrDone]; if the body ends before that,
-// Read returns false and no error. An error of take ends Read. If it wraps a syntax error, as [Decode] returns it, the chunk is malformed: Read returns a server_error, or no error
-// if the body ended within that event.
+// Read returns false and no error. An error of take ends Read. If it wraps a syntax error, as [Decode] returns it, the
+// chunk is malformed: Read returns a server_error, or no error if the body ended within that event.
 func Read(body io.Reader, share *held.Share, take func(data []byte) error) (ended bool, err error) {
 	events := sse.NewDecoder(body, share)
 	defer events.Close()

@@ -29,8 +29,8 @@ func TestParse(t *testing.T) {
 // What was cut off, or has a mistake, is not whole, however plausible it looks.
 func TestWhole(t *testing.T) {
 	for in, want := range map[string]bool{"": true, " {} ": true, `{"a":1}`: true, "{\"a\":\"tab\t\\d\"}": true,
-		`{"a":"rm -rf precious`: false, `{"a":1`: false, `{"a":1}}`: false, `{"a":"say "hello""}`: false, `{"a":"b" + "c"}`: false,
-		`?`: false, `{"a":NaN}`: false,
+		`{"a":"rm -rf precious`: false, `{"a":1`: false, `{"a":1}}`: false, `{"a":"say "hello""}`: false,
+		`{"a":"b" + "c"}`: false, `?`: false, `{"a":NaN}`: false,
 	} {
 		if _, whole := partialjson.Parse(in); whole != want {
 			t.Errorf("%s: whole is %v", in, whole)
