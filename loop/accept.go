@@ -158,7 +158,7 @@ func (a acceptance) tooMuch(waiting, size int) []schemas.EventData {
 
 func (a acceptance) prompt(d *schemas.Prompt) []schemas.EventData {
 	queue := schemas.QueuePrompts
-	if a.s.Busy() || len(a.s.Prompts) > 0 && d.WhenBusy == schemas.BusyInterrupt {
+	if a.s.Busy() || len(a.unbegun()) > 0 && d.WhenBusy == schemas.BusyInterrupt {
 		switch d.WhenBusy {
 		case schemas.BusyReject:
 			return a.rejected(schemas.RejectBusy, TextBusyPrompt)
@@ -192,14 +192,26 @@ func (a acceptance) interrupt(d *schemas.Prompt) []schemas.EventData {
 	if rejected := a.tooMuch(0, d.AsMessages(a.c.Time).Size()); rejected != nil {
 		return rejected
 	}
+	queue, waiting := schemas.QueueInterrupt, a.s.Prompts
+	if !a.s.Busy() {
+		queue, waiting = schemas.QueuePrompts, a.unbegun()
+	}
 	var superseded []schemas.EventData
-	for _, in := range a.s.Prompts {
+	for _, in := range waiting {
 		superseded = append(superseded, &schemas.CommandSuperseded{CommandID: in.CommandID, Kind: in.Kind, By: a.c.ID})
 	}
-	if !a.s.Busy() {
-		return a.accepted(schemas.QueuePrompts, superseded...)
+	return a.accepted(queue, superseded...)
+}
+
+// unbegun returns the inputs of clients that wait for a run. The result of a sub-agent may wait as well: nobody would
+// send that again.
+func (a acceptance) unbegun() (own []Input) {
+	for _, in := range a.s.Prompts {
+		if in.Kind != schemas.CommandSubagentResult {
+			own = append(own, in)
+		}
 	}
-	return a.accepted(schemas.QueueInterrupt, superseded...)
+	return own
 }
 
 func (a acceptance) queue(q schemas.Queue, in schemas.Input, rules Rules) []schemas.EventData {
@@ -230,7 +242,8 @@ func (a acceptance) abort(d *schemas.Abort) []schemas.EventData {
 		withdrawn = a.withdraw(a.s.Prompts, a.s.Steering, a.s.FollowUp)
 	}
 	if !a.s.Busy() && len(withdrawn) == 0 { // the next run may have to wait for its turn: to abort it is to withdraw it
-		withdrawn = a.withdraw(a.s.Prompts[:min(1, len(a.s.Prompts))])
+		own := a.unbegun()
+		withdrawn = a.withdraw(own[:min(1, len(own))])
 	}
 	if !a.s.Busy() && len(withdrawn) == 0 && !a.s.works() {
 		return a.rejected(schemas.RejectNoRun, "no run is under way")

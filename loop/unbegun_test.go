@@ -60,3 +60,25 @@ func TestInterruptOfARunThatHasNotBegun(t *testing.T) {
 		}
 	}
 }
+
+// The result of a sub-agent may wait for a run as well. Neither an abort nor an interrupting prompt takes it away:
+// nobody would send it again.
+func TestResultsOfSubagentsStay(t *testing.T) {
+	t.Parallel()
+	for name, last := range map[string]schemas.CommandData{
+		"abort": &schemas.Abort{}, "interrupt": &schemas.Prompt{WhenBusy: schemas.BusyInterrupt},
+	} {
+		q := idle(t)
+		q.s.Children = []loop.Child{{Start: schemas.SubagentStart{Call: "c1", Session: "child", Background: true}, Nonce: "n"}}
+		q.send("r1", &schemas.SubagentResult{Call: "c1", Session: "child", Nonce: "n", Text: "the answer"})
+		q.send("p1", &schemas.Prompt{})
+		q.send("x", last)
+		want := []string{"r1"}
+		if name == "interrupt" {
+			want = append(want, "x")
+		}
+		if got := q.waiting(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v wait, want %v", name, got, want)
+		}
+	}
+}

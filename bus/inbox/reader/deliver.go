@@ -154,6 +154,7 @@ func (r *Reader) acknowledge(d *delivery) (done bool) {
 	}
 	d.consumer.acked++
 	d.of.settled = max(d.of.settled, d.Seq)
+	d.consumer.settle(d)
 	reply := d.reply
 	r.forget(d)
 	r.next(d.of)

@@ -15,7 +15,9 @@ import (
 const (
 	// youngFor is how long after the creation of a consumer its messages start only after a look at the stream.
 	youngFor = 10 * time.Second
-	// lookAgain is between two looks at the stream. Acknowledgements and deliveries arrive in that time.
+	// lookAgain is between the first look at the stream and the last one, and firstLook between the first two; the pauses
+	// grow. Acknowledgements and deliveries arrive in that time.
+	firstLook = 20 * time.Millisecond
 	lookAgain = 500 * time.Millisecond
 	// maxLooks limits the sessions that one check looks at.
 	maxLooks = 64
@@ -26,7 +28,7 @@ var errSkipped = errors.New("it has skipped a message")
 // overtakes reports whether the consumer has skipped an earlier message of the session, so that this delivery must not
 // start. Then the consumer is replaced, and the next one delivers both.
 func (r *Reader) overtakes(d *delivery) bool {
-	for seen := false; ; {
+	for pause, waited := firstLook, time.Duration(0); ; pause, waited = 2*pause, waited+pause {
 		after, young := r.before(d)
 		if !young || d.Session == "" || after >= d.Seq {
 			return false
@@ -35,11 +37,10 @@ func (r *Reader) overtakes(d *delivery) bool {
 		if err == nil && (first == 0 || first >= d.Seq) {
 			return false
 		}
-		if err == nil && seen {
+		if err == nil && waited >= lookAgain {
 			break
 		}
-		seen = err == nil
-		if !r.pause(d, lookAgain) {
+		if !r.pause(d, min(pause, lookAgain)) {
 			return true
 		}
 	}
@@ -55,7 +56,7 @@ func (r *Reader) overtakes(d *delivery) bool {
 func (r *Reader) before(d *delivery) (after uint64, young bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	after = d.of.settled
+	after = max(d.of.settled, d.consumer.settled[d.Session])
 	for _, o := range d.of.deliveries {
 		if o == d {
 			break
@@ -63,6 +64,19 @@ func (r *Reader) before(d *delivery) (after uint64, young bool) {
 		after = max(after, o.Seq)
 	}
 	return after, time.Since(d.consumer.created) < youngFor
+}
+
+// settle remembers that a message was settled here: for a moment it is still stored. mu is held.
+func (c *Consumer) settle(d *delivery) {
+	switch {
+	case time.Since(c.created) >= youngFor:
+		c.settled = nil
+	case c.settled == nil:
+		c.settled = map[string]uint64{}
+		fallthrough
+	default:
+		c.settled[d.Session] = max(c.settled[d.Session], d.Seq)
+	}
 }
 
 // isLate reports whether a later message of the session than m is in flight and not in its log. A consumer has skipped
