@@ -69,7 +69,8 @@ func TestResultsOfSubagentsStay(t *testing.T) {
 		"abort": &schemas.Abort{}, "interrupt": &schemas.Prompt{WhenBusy: schemas.BusyInterrupt},
 	} {
 		q := idle(t)
-		q.s.Children = []loop.Child{{Start: schemas.SubagentStart{Call: "c1", Session: "child", Background: true}, Nonce: "n"}}
+		start := schemas.SubagentStart{Call: "c1", Session: "child", Background: true}
+		q.s.Children = []loop.Child{{Start: start, Nonce: "n"}}
 		q.send("r1", &schemas.SubagentResult{Call: "c1", Session: "child", Nonce: "n", Text: "the answer"})
 		q.send("p1", &schemas.Prompt{})
 		q.send("x", last)
