@@ -65,7 +65,7 @@ export class Tap {
   }
 }
 
-/** Converts a message of the log that the server republished after storing it. Returns undefined for other messages. */
+/** Converts a message of the log that the server republished; undefined for other messages. */
 export function republished(m) {
   if (added(m.headers, "Nats-Stream") !== "AGENT_EVT") return undefined;
   const seq = Number(added(m.headers, "Nats-Sequence"));

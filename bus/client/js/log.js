@@ -105,7 +105,7 @@ const isPiece = (e) => isObject(e) && typeof e.type === "string" && isIndex(e.co
 const isBlock = (b) => isObject(b) && typeof b.type === "string" && [b.text, b.data, b.mimeType].every(isText);
 const isResult = (r) => isObject(r) && (r.content === undefined || (Array.isArray(r.content) && r.content.every(isBlock)));
 
-/** Decodes an update of the session. Returns undefined for other messages: every worker may publish on this subject. */
+/** Decodes an update of the session; undefined for other messages: every worker may publish here. */
 export function updateOf(session, m) {
   const type = TYPE.exec(header(m, "ce-type"))?.[1];
   const id = /^([A-Za-z0-9_-]{1,64})\/([1-9]\d{0,15})\.([1-9]\d{0,15})$/.exec(header(m, "ce-id"));

@@ -1,6 +1,5 @@
-// The JavaScript client of loopbus, for Node.js and browsers. It sends prompts, steers and aborts to sessions, follows
-// their events and deltas, and lists sessions, tools, models and approvals. It imports only its own files and works on a
-// connection of @nats-io/nats-core.
+// The JavaScript client of loopbus, for Node.js and browsers, on a connection of @nats-io/nats-core. It imports only its
+// own files.
 //
 //   import { connect } from "@nats-io/transport-node"; // in browsers wsconnect of @nats-io/nats-core
 //   const c = client(await connect({ servers, maxReconnectAttempts: -1, waitOnFirstConnect: true }));
@@ -28,7 +27,7 @@ export { DamagedError } from "./stored.js";
 /** @typedef {string | { call: string, digest?: string }} Asking */
 /** @typedef {Stop & { id?: string, whenBusy?: string, channel?: string, channelOnly?: boolean, traceparent?: string }} SendOptions */
 
-/** Why a command was refused, as stable codes; docs/protocol.md describes each. Later versions may add more. */
+/** Why a command was refused (docs/protocol.md). Later versions may add more. */
 export const REJECT_CODES = Object.freeze([
   "invalid", "unknown", "too_large", "not_plain", "cloud_event", "foreign", "busy", "no_run", "state", "not_found",
   "consumed", "failed", "aborted", "invalid_args", "no_tool", "no_model", "no_profile", "queue_full", "delivery",
@@ -44,10 +43,7 @@ export class RejectedError extends Error {
   }
 }
 
-/**
- * An input was withdrawn, or superseded by another prompt, before it had an effect. by is the id of the command that
- * caused it.
- */
+/** An input was withdrawn or superseded before it had an effect. by is the id of the command that caused it. */
 export class WithdrawnError extends Error {
   name = "WithdrawnError";
   constructor(session, commandId, { kind, by }, superseded) {
@@ -216,10 +212,10 @@ export class Session {
   }
 
   /**
-   * Lets a call that waits for approval execute; args, if given, replace all of its arguments and must match the tool's
-   * schema (else invalid_args). asked is the request that was shown to the approver: an item of approvals(), or the
-   * data of an approval_requested event. If another call waits under the same key by now, the answer is refused
-   * (stale). A key alone, without a digest, approves whatever waits under it.
+   * Lets a call that waits for approval execute; args replace all of its arguments and must match the tool's schema
+   * (else invalid_args). asked is what was shown to the approver: an item of approvals(), or the data of an
+   * approval_requested event. If another call waits by now, the answer is refused (stale). A key without a digest
+   * approves whatever waits under it.
    * @param {Asking} asked @param {string} [reason] @param {SendOptions & { args?: object }} [o]
    */
   approve(asked, reason, { args, ...o } = {}) {
@@ -251,8 +247,8 @@ export class Session {
   }
 
   /**
-   * Moves the leaf of the session's tree to an entry or, from a user's message, to its parent; returns the message's
-   * text then, to be edited and sent again.
+   * Moves the leaf of the session's tree to an entry or, from a user's message, to its parent, and returns the
+   * message's text then.
    * @param {string} targetId
    * @param {SendOptions & { summarize?: boolean, customInstructions?: string, replaceInstructions?: boolean, label?: string }} [o]
    */
@@ -274,8 +270,8 @@ export class Session {
   }
 
   /**
-   * Like branch, up to an entry of the tree: "at" (default) includes the entry; "before" ends before it, a user's
-   * message, and returns its text, to be edited and sent again.
+   * Like branch, up to an entry of the tree: "at" (default) includes it; "before" ends before it, a user's message,
+   * and returns its text.
    * @param {string} of @param {string} entryId @param {SendOptions & { position?: "at" | "before" }} [o]
    */
   fork(of, entryId, { position, ...o } = {}) {
@@ -301,8 +297,8 @@ export class Session {
   }
 
   /**
-   * Sends a command and returns {id, seqs} when the server has stored it. It retries until the command is stored,
-   * which the id makes harmless. An input over 400 KiB and up to 8 MiB is uploaded first.
+   * Sends a command until the server has stored it, which the id makes harmless, and returns {id, seqs}. An input of
+   * 400 KiB to 8 MiB is uploaded first.
    * @param {string} kind @param {object} [data] @param {SendOptions} [o]
    */
   async send(kind, data = {}, { id = `client-${random()}`, traceparent, signal } = {}) {

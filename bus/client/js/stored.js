@@ -1,6 +1,5 @@
-// The client's use of NATS: connection state, retried requests, and reading streams with ordinary pull consumers through
-// the subjects of the JetStream API. It imports nothing: a connection of @nats-io/nats-core (wsconnect in browsers,
-// connect of @nats-io/transport-node in Node.js) is enough.
+// The client's use of NATS: connection state, retried requests, and reading streams with ordinary pull consumers. It
+// imports nothing: a connection of @nats-io/nats-core is enough.
 
 const FIRST_TIMEOUT = 1000; // limit of a request's first attempt, in ms
 const ATTEMPT_TIMEOUT = 5000; // limit of one request of a reader, which has no other deadline, in ms
@@ -15,7 +14,7 @@ const decoder = new TextDecoder();
 /** The text of a message's payload. */
 export const text = (m) => decoder.decode(m.data);
 
-/** The value of a header that the server added: the last one, since the stored message may have the same header. */
+/** The value of a header that the server added: the last one, since the message may have the same header. */
 export const added = (headers, key) => headers?.values(key).at(-1) ?? "";
 
 const MAX_ACK = 4096; // bytes; the longest name of a stream has 255 characters, and an error one sentence
@@ -65,7 +64,6 @@ export class DamagedError extends Error {
 
 const NO_RESPONDERS = "NoResponders"; // the name that NoRespondersError of @nats-io/nats-core has
 const TRANSIENT = new Set(["TransientError", "TimeoutError", NO_RESPONDERS, "NoRespondersError", "ConnectionError"]);
-const DISCONNECTED = "connection disconnected"; // of a flush that was pending when the connection was lost
 const FLOODED = 10167; // too many messages of the stream wait to be stored; the server accepts a share of all attempts
 const TRANSIENT_CODES = new Set([10008, 10014, 10039, 10158, FLOODED]); // JetStream is starting, the consumer does not exist, a duplicate is being stored
 
@@ -78,7 +76,7 @@ export function isNoResponders(err) {
 export function isTransient(err) {
   if (err?.name === "ClosedConnectionError") return false;
   if (err?.name === "QueryError") return err.code === "busy" || err.code === "unavailable";
-  if (err?.name === "RequestError" && err.message === DISCONNECTED) return true;
+  if (err?.name === "RequestError" && err.message === "connection disconnected") return true; // of a flush
   if (err?.name === "JetStreamError") return err.status === 503 || TRANSIENT_CODES.has(err.code);
   return TRANSIENT.has(err?.name) || (err?.cause !== undefined && isTransient(err.cause));
 }
@@ -247,8 +245,8 @@ export class Link {
   }
 
   /**
-   * Yields the messages that a stream has now on a subject, in order: those with a sequence greater than after, or
-   * the last one of each subject. It requests one batch at a time, so memory stays bounded if the caller is slow.
+   * Yields the messages that a stream has now on a subject, in order: those behind the sequence after, or the last one
+   * of each subject. It requests one batch at a time, so memory stays bounded.
    */
   async *stored(stream, subject, { after = 0, last = false, signal } = {}) {
     const epoch = this.epoch;
@@ -311,9 +309,9 @@ export class Link {
     const key = btoa(name).replaceAll("+", "-").replaceAll("/", "_"); // with its padding
     const entry = `$O.agent_blobs.M.${key}`;
     const meta = await this.last("OBJ_agent_blobs", entry);
-    if (!meta) { // the replica that answers may be behind: the leader answers this request
+    if (!meta) { // the replica may be behind: the leader answers this
       const { state } = await this.jetstream("STREAM.INFO.OBJ_agent_blobs", { subjects_filter: entry });
-      if (state.subjects?.[entry]) throw new TransientError(`the replica that answers does not have the payload ${ref} yet`);
+      if (state.subjects?.[entry]) throw new TransientError(`a replica does not have the payload ${ref} yet`);
     }
     const info = meta && JSON.parse(text(meta));
     if (!info || info.deleted) throw new DamagedError(`the payload ${ref} does not exist`);

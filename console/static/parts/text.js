@@ -31,9 +31,7 @@ export function Text({ text, exact = false, live = false, long = false, mono = f
       ${open ? "Show less" : `Show all ${bytes(text.length)}`}</button>`}`;
 }
 
-/**
- * A text that grows, in blocks of whole lines. Full blocks do not change, so a frame lays out only the last one.
- */
+/** A text that grows, in blocks of whole lines. Full blocks do not change, so a frame lays out only the last one. */
 function blocks(text) {
   const list = [];
   for (let at = 0; at <= text.length; ) {
