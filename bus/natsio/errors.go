@@ -42,10 +42,13 @@ func IsAny(err error, targets ...error) bool {
 	return false
 }
 
-// HasCode reports whether an error is a [jetstream.APIError] with one of these codes.
+// HasCode reports whether an error is one of the JetStream API with one of these codes: a [jetstream.APIError], or a
+// [nats.APIError] of the older API, by which objects are read.
 func HasCode(err error, codes ...jetstream.ErrorCode) bool {
 	var api *jetstream.APIError
-	return errors.As(err, &api) && slices.Contains(codes, api.ErrorCode)
+	var old *nats.APIError
+	return errors.As(err, &api) && slices.Contains(codes, api.ErrorCode) ||
+		errors.As(err, &old) && slices.Contains(codes, jetstream.ErrorCode(old.ErrorCode))
 }
 
 // Added returns the value of a header that the server has added to a message, "" if there is none. That is the last
@@ -60,8 +63,7 @@ func Added(header map[string][]string, key string) string {
 // NoConsumersLeft reports whether a consumer was refused because the stream has as many as it may have.
 func NoConsumersLeft(err error) bool {
 	const code = 10026
-	var old *nats.APIError // of the API that push consumers are made by
-	return HasCode(err, code) || errors.As(err, &old) && old.ErrorCode == code
+	return HasCode(err, code)
 }
 
 // codeConflictInFlight is the code with which replicas refuse a message while another write of its subject is in

@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/natsio"
@@ -21,6 +22,7 @@ func TestErrorsThatPass(t *testing.T) {
 		passes bool
 	}{
 		{"no leader", &jetstream.APIError{Code: 503, ErrorCode: 10008}, true},
+		{"no leader for an object", &nats.APIError{Code: 503, ErrorCode: 10008}, true},
 		{"too many messages wait", &jetstream.APIError{Code: 429, ErrorCode: 10167}, true},
 		{"an object is read for too long", &net.OpError{Op: "read", Net: "pipe", Err: os.ErrDeadlineExceeded}, true},
 		{"no such stream", jetstream.ErrStreamNotFound, false},

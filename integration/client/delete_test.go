@@ -157,8 +157,8 @@ func TestARunnerFinishesADeletion(t *testing.T) {
 	s.Verify(t, "s1")
 }
 
-// The runner that completes a deletion does not carry out commands that were sent before the deletion, whether it has
-// the session in memory or opens it for the command.
+// The runner that completes a deletion by force does not carry out commands that the deletion removes, whether it has the
+// session in memory or opens it for the command.
 func TestARunnerThatFinishesADeletionForgets(t *testing.T) {
 	t.Parallel()
 	for _, loaded := range []bool{true, false} {
@@ -173,7 +173,7 @@ func TestARunnerThatFinishesADeletionForgets(t *testing.T) {
 			return nil
 		}})
 		system.Eventually(t, "the deletion is interrupted", func() bool {
-			_, err := d.Delete(deadline(t), retention.Request{Session: "s1"})
+			_, err := d.Delete(deadline(t), retention.Request{Session: "s1", Force: true})
 			return errors.Is(err, died)
 		})
 		if !loaded {
