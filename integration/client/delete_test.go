@@ -157,8 +157,8 @@ func TestARunnerFinishesADeletion(t *testing.T) {
 	s.Verify(t, "s1")
 }
 
-// The runner that completes a deletion by force does not carry out commands that the deletion removes, whether it has the
-// session in memory or opens it for the command.
+// The runner that completes a deletion by force does not carry out commands that the deletion removes, whether it has
+// the session in memory or opens it for the command.
 func TestARunnerThatFinishesADeletionForgets(t *testing.T) {
 	t.Parallel()
 	for _, loaded := range []bool{true, false} {
