@@ -42,8 +42,10 @@ func Run(m *testing.M, n int, end func(code int) int, but ...string) {
 		panic(err)
 	}
 	but = append(but,
-		// nats-server leaves this goroutine behind for some time if it is shut down before a stream has reached its source.
+		// nats-server leaves these goroutines behind for some time if it is shut down before a stream has reached its source
+		// or what it mirrors.
 		"github.com/nats-io/nats-server/v2/server.(*stream).trySetupSourceConsumer.func3",
+		"github.com/nats-io/nats-server/v2/server.(*stream).setupMirrorConsumer.func3",
 		// An object store's Put in nats.go 1.55 leaks this goroutine if it has not been scheduled by the time Put returns:
 		// then it reads a field that was set to nil.
 		"github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect")
