@@ -168,6 +168,13 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 			}
 		}
 		if err == nil {
+			data, err = bucket.GetBytes(ctx, name) // by a consumer: the role objects has no direct gets of chunks
+			if errors.Is(err, jetstream.ErrObjectNotFound) {
+				err = errBehind // the replica that answers this time
+			}
+		}
+		// The client library may end an object early when its time is up, and then finds that the digest is another.
+		if natsio.NoConsumersLeft(err) || errors.Is(err, jetstream.ErrDigestMismatch) {
 			data, err = s.objectByChunk(ctx, bucket, name)
 		}
 		return err
@@ -179,8 +186,7 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 }
 
 // objectByChunk reads an object without the consumer that the client library would create. Any client that may read
-// objects can create as many consumers as the stream may have (decision 136). And the library ends an object early when
-// its time is up, or leaves a goroutine behind that waits for a reader for ever.
+// objects can create as many consumers as the stream may have (decision 136).
 func (s *Store) objectByChunk(ctx context.Context, bucket jetstream.ObjectStore, name string) ([]byte, error) {
 	info, err := s.newestEntry(ctx, bucket, name)
 	if err != nil || info.Chunks == 0 {
