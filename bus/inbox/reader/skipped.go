@@ -68,15 +68,14 @@ func (r *Reader) before(d *delivery) (after uint64, young bool) {
 
 // settle remembers that a message was settled here: for a moment it is still stored. mu is held.
 func (c *Consumer) settle(d *delivery) {
-	switch {
-	case time.Since(c.created) >= youngFor:
+	if time.Since(c.created) >= youngFor {
 		c.settled = nil
-	case c.settled == nil:
-		c.settled = map[string]uint64{}
-		fallthrough
-	default:
-		c.settled[d.Session] = max(c.settled[d.Session], d.Seq)
+		return
 	}
+	if c.settled == nil {
+		c.settled = map[string]uint64{}
+	}
+	c.settled[d.Session] = max(c.settled[d.Session], d.Seq)
 }
 
 // isLate reports whether a later message of the session than m is in flight and not in its log. A consumer has skipped
