@@ -36,6 +36,7 @@ type Consumer struct {
 	received uint64 // deliveries
 	acked    uint64 // acknowledgements sent
 	broken   error  // why it has to be replaced
+	complete bool   // it has delivered every message that was stored at the last check
 	// settled has the newest message of each session that was settled here while the consumer was young.
 	settled map[string]uint64
 	// What the server had delivered, and this runner acknowledged, at the last check.

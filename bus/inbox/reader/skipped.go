@@ -13,8 +13,9 @@ import (
 // of its session that was skipped, and a skipped message must not wait for the next consumer.
 
 const (
-	// youngFor is how long after the creation of a consumer its messages start only after a look at the stream.
-	youngFor = 10 * time.Second
+	// youngFor is how long after the creation of a consumer its messages start only after a look at the stream, unless
+	// checkSkipped has found before that the consumer has delivered everything.
+	youngFor = 2 * checkEvery
 	// lookAgain is between the first look at the stream and the last one, and firstLook between the first two; the pauses
 	// grow. Acknowledgements and deliveries arrive in that time.
 	firstLook = 20 * time.Millisecond
@@ -25,8 +26,8 @@ const (
 
 var errSkipped = errors.New("it has skipped a message")
 
-// overtakes reports whether the consumer has skipped an earlier message of the session, so that this delivery must not
-// start. Then the consumer is replaced, and the next one delivers both.
+// overtakes reports whether the consumer has skipped an earlier message of the session, so that neither this delivery
+// nor a later one of the session must start. Then the consumer is replaced, and the next one delivers all of them.
 func (r *Reader) overtakes(d *delivery) bool {
 	for pause, waited := firstLook, time.Duration(0); ; pause, waited = 2*pause, waited+pause {
 		after, young := r.before(d)
@@ -47,7 +48,12 @@ func (r *Reader) overtakes(d *delivery) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.breakLocked(d.consumer, errSkipped)
-	r.forget(d) // or else the next consumer would leave the message to this delivery
+	// Or else the next consumer would leave the messages to these deliveries, and until there is one they would start.
+	for _, o := range slices.Clone(d.of.deliveries) {
+		if !o.entered {
+			r.forget(o)
+		}
+	}
 	return true
 }
 
@@ -63,12 +69,15 @@ func (r *Reader) before(d *delivery) (after uint64, young bool) {
 		}
 		after = max(after, o.Seq)
 	}
-	return after, time.Since(d.consumer.created) < youngFor
+	return after, d.consumer.young()
 }
+
+// young reports whether the consumer may have skipped a message that nobody has looked for. mu is held.
+func (c *Consumer) young() bool { return !c.complete && time.Since(c.created) < youngFor }
 
 // settle remembers that a message was settled here: for a moment it is still stored. mu is held.
 func (c *Consumer) settle(d *delivery) {
-	if time.Since(c.created) >= youngFor {
+	if !c.young() {
 		c.settled = nil
 		return
 	}
@@ -92,7 +101,13 @@ func (r *Reader) checkSkipped(ctx context.Context, c *Consumer) {
 		return
 	}
 	var missing []missed
-	for _, p := range r.suspects(stored) {
+	suspects := r.suspects(stored)
+	if stored != nil && len(suspects) == 0 {
+		r.mu.Lock()
+		c.complete = true
+		r.mu.Unlock()
+	}
+	for _, p := range suspects {
 		missing = append(missing, r.undelivered(ctx, p)...)
 	}
 	if len(missing) == 0 {

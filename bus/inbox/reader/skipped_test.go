@@ -107,6 +107,34 @@ func TestASkippedMessageIsNotOvertaken(t *testing.T) {
 	})
 }
 
+// None of the messages behind a skipped one starts while there is no other consumer, however long that takes.
+func TestNothingStartsBehindASkippedMessage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, h := &replicated{queue: newQueue()}, &inOrder{}
+		q.store(1, 2, 3, 4, 5)
+		r := run(t, 1, alone{}, q, h)
+		c := <-q.created
+		q.failures.Store(100) // more than a minute
+		time.Sleep(12 * time.Second)
+		for n := range uint64(4) {
+			r.Receive(c, n+1, message(n+2), "skipping")
+		}
+		time.Sleep(time.Minute)
+		if !h.has() {
+			t.Errorf("%v entered before the message that was skipped", h.entered)
+		}
+		next := q.replacement(t)
+		for n := range uint64(5) {
+			r.Receive(next, n+1, message(n+1), "complete")
+		}
+		time.Sleep(2 * time.Second)
+		if !h.has(1, 2, 3, 4, 5) || len(q.acked) != 5 {
+			t.Errorf("%v entered, %d acknowledged", h.entered, len(q.acked))
+		}
+	})
+}
+
 // A message that is stored while its acknowledgement is on the way was not skipped.
 func TestAnAcknowledgementOnItsWayIsNoSkip(t *testing.T) {
 	t.Parallel()
