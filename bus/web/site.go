@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,6 +46,9 @@ type Mount struct {
 	// OwnToken is true if the handler checks the token itself, with [Site.Allowed], because its clients cannot send
 	// headers. All other checks apply.
 	OwnToken bool
+	// fromMemory is true if the handler waits for nothing but the client. Then it takes no slot: clients that read
+	// slowly, or not at all, would keep the others out.
+	fromMemory bool
 }
 
 // Site is the handler of the whole port.
@@ -73,11 +77,10 @@ func New(o Options) (*Site, error) {
 	}
 	s := &Site{o: o, mux: http.NewServeMux(), code: cookieCode(o.Token), slots: NewSlots(o.MaxRequests),
 		strangers: NewSlots(o.MaxRequests/2 + 1), formTime: formTime}
-	s.mux.Handle("POST /login", s.checked(http.HandlerFunc(s.login), true))
-	for _, m := range o.Mounts {
-		s.mux.Handle(m.Pattern, s.checked(m.Handler, m.OwnToken))
+	for _, m := range append(slices.Clone(o.Mounts), Mount{Pattern: "POST /login", Handler: http.HandlerFunc(s.login),
+		OwnToken: true}, Mount{Pattern: "/", Handler: http.HandlerFunc(s.file), fromMemory: true}) {
+		s.mux.Handle(m.Pattern, s.checked(m))
 	}
-	s.mux.Handle("/", s.checked(http.HandlerFunc(s.file), false))
 	return s, nil
 }
 
@@ -116,14 +119,14 @@ func CheckName(name string) error {
 // token of a link, before the checks.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if at, clean := r.URL.Path, path.Clean(r.URL.Path); at != clean && (clean == "/" || at != clean+"/") {
-		s.checked(http.HandlerFunc(http.NotFound), false).ServeHTTP(w, r)
+		s.checked(Mount{Handler: http.HandlerFunc(http.NotFound), fromMemory: true}).ServeHTTP(w, r)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
 }
 
-// checked calls next for requests that pass the checks.
-func (s *Site) checked(next http.Handler, ownToken bool) http.Handler {
+// checked calls the handler for requests that pass the checks.
+func (s *Site) checked(m Mount) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		protect(w.Header())
 		switch {
@@ -133,18 +136,22 @@ func (s *Site) checked(next http.Handler, ownToken bool) http.Handler {
 		case !s.ownPage(r):
 			s.refuse(w, r, http.StatusForbidden, "pages of other origins may not ask here")
 			return
-		case !ownToken && s.enterByLink(w, r):
+		case !m.OwnToken && s.enterByLink(w, r):
 			return
 		}
 		slots := s.slots
 		if !s.Allowed(r, "") {
-			if !ownToken {
+			if !m.OwnToken {
 				s.askForToken(w, r)
 				return
 			}
 			slots = s.strangers
 		}
-		slots.Serve(w, r, next, func(w http.ResponseWriter, r *http.Request) {
+		if m.fromMemory {
+			m.Handler.ServeHTTP(w, r)
+			return
+		}
+		slots.Serve(w, r, m.Handler, func(w http.ResponseWriter, r *http.Request) {
 			s.refuse(w, r, http.StatusServiceUnavailable, "too many requests at once")
 		})
 	})

@@ -217,6 +217,9 @@ func TestRequestsAreBounded(t *testing.T) {
 	if got := ask(s, "GET", "/in"); got.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("the third: %d", got.StatusCode)
 	}
+	if got := ask(s, "GET", "/app.js"); got.StatusCode != http.StatusOK {
+		t.Errorf("a file: %d", got.StatusCode)
+	}
 	close(end)
 	<-done
 	<-done

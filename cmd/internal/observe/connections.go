@@ -14,13 +14,14 @@ import (
 const maxConnections = 1024
 
 // connections limits the connections of an HTTP server. For a connection beyond the limit it closes the one that has
-// waited longest for a request. A connection whose request has not arrived whole, or that has sent nothing yet, waits
-// like an idle one, so silent clients do not keep others out. If none waits, it closes the new connection.
+// waited longest for its client. A connection whose request has not arrived whole, that has sent nothing yet, or whose
+// client does not read the answer, waits like an idle one, so silent clients do not keep others out. If none waits, it
+// closes the new connection.
 type connections struct {
 	most int
 
 	mu   sync.Mutex
-	open map[net.Conn]time.Time // since when it waits for a request; zero while one that has arrived is handled
+	open map[net.Conn]time.Time // since when it waits for its client; zero while a request that has arrived is handled
 }
 
 // limit limits the connections of a server. It is called before the server serves.
@@ -42,7 +43,14 @@ func limit(server *http.Server, most int) *connections {
 			r.Body = &body{r.Body, arrived}
 		}
 		defer func() { c.since(conn, time.Now()) }() // the server still waits for what the handler has not read
-		handler.ServeHTTP(w, r)
+		handler.ServeHTTP(&response{ResponseWriter: w, control: http.NewResponseController(w), limit: acceptTime,
+			writing: func(begins bool) {
+				if begins {
+					c.since(conn, time.Now())
+				} else {
+					arrived()
+				}
+			}}, r)
 	})
 	return c
 }

@@ -2,12 +2,14 @@ package observe
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +104,74 @@ func TestWaitingConnectionsAreClosedForNewOnes(t *testing.T) {
 			defer limits.mu.Unlock()
 			if n := len(limits.open); n > most {
 				t.Errorf("%d connections are open, want at most %d", n, most)
+			}
+		})
+	}
+}
+
+// Clients that do not read their answers do not keep a newcomer out, and their connections end.
+func TestDeafConnectionsAreClosed(t *testing.T) {
+	t.Parallel()
+	const most = 3
+	begun, ended := make(chan bool, most), make(chan error, most)
+	large := make([]byte, 64<<20) // more than the buffers of a connection
+	_, open := limited(t, most, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/large" {
+			begun <- true
+			_, err := w.Write(large)
+			ended <- err
+			return
+		}
+		fmt.Fprint(w, "ok")
+	})
+	for range most {
+		open("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		<-begun
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; { // the writes are about to begin
+		if _, err := open(request).ReadByte(); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a newcomer is kept out")
+		}
+	}
+	if err := <-ended; err == nil {
+		t.Error("an answer that nobody has read was accepted")
+	}
+}
+
+// A client has a limited time to accept a part of an answer, unless the handler sets another.
+func TestAnswersAreAcceptedInTime(t *testing.T) {
+	t.Parallel()
+	for name, own := range map[string]bool{"default": false, "own": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ended := make(chan error, 1)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				r := &response{ResponseWriter: w, control: http.NewResponseController(w), limit: 50 * time.Millisecond,
+					writing: func(bool) {}}
+				if own {
+					r.limit = time.Hour
+					_ = http.NewResponseController(r).SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+				}
+				_, err := r.Write(make([]byte, 64<<20))
+				ended <- err
+			}))
+			t.Cleanup(server.Close)
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			_, _ = io.WriteString(conn, request)
+			select {
+			case err := <-ended:
+				if !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Error(err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("the handler still writes")
 			}
 		})
 	}

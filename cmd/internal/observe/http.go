@@ -43,9 +43,6 @@ func Serve(ctx context.Context, address string, metrics prometheus.Gatherer, unr
 func (s Site) Serve(ctx context.Context, listener net.Listener) error {
 	server := Server(s.handler(), s.Log)
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
-	if s.Others == nil {
-		server.WriteTimeout = 30 * time.Second // other handlers may stream events for as long as clients listen
-	}
 	s.Log.Info("health and metrics", "address", listener.Addr().String())
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -69,8 +66,8 @@ func (s Site) Serve(ctx context.Context, listener net.Listener) error {
 }
 
 // Server returns an HTTP server for a port of a program. A request must arrive within ten seconds; its answer may
-// take any time. It has at most 1024 open connections: for a further one it closes the one that has waited
-// longest for a request.
+// take any time, but the client must accept each part within thirty seconds. It has at most 1024 open connections: for
+// a further one it closes the one that has waited longest for its client.
 func Server(handler http.Handler, log *slog.Logger) *http.Server {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -91,9 +88,9 @@ func (s Site) handler() http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", gathered(promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, ErrorHandling: promhttp.ContinueOnError,
-	}))
+	})))
 	others := s.Others
 	if others == nil {
 		others = http.NotFoundHandler()

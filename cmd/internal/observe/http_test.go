@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -52,5 +55,52 @@ func TestPathsAreNotRedirected(t *testing.T) {
 		}
 		_ = resp.Body.Close()
 		_ = c.Close()
+	}
+}
+
+// Clients that ask for the metrics and do not read them keep no other from them.
+func TestDeafScrapersKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := prometheus.NewRegistry()
+	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "large_total"}, []string{"label"})
+	metrics.MustRegister(vec)
+	for n := range 2000 {
+		vec.WithLabelValues(fmt.Sprintf("%01000d", n)).Inc()
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	site := observe.Site{Metrics: metrics, Unready: func() string { return "" }, Log: slog.New(slog.DiscardHandler)}
+	go func() { ended <- site.Serve(ctx, l) }()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	for range 8 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		_, _ = fmt.Fprint(c, strings.Repeat("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 20))
+		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil { // one answer is on its way
+			t.Fatal(err)
+		}
+	}
+	answer := func() int {
+		r, err := http.Get("http://" + l.Addr().String() + "/metrics")
+		if err != nil {
+			return 0
+		}
+		_ = r.Body.Close()
+		return r.StatusCode
+	}
+	for deadline := time.Now().Add(10 * time.Second); answer() != http.StatusOK; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no metrics")
+		}
 	}
 }
