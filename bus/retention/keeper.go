@@ -88,7 +88,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return nil
 }
 
-const keyLease = "lease"
+const (
+	keyLease = "lease"
+	// clocksApart is the difference of two clocks of which the operator is told.
+	clocksApart = time.Minute
+)
 
 // lease acquires or renews the lease, and reports whether this keeper holds it. A keeper renews its lease until it
 // stops.
@@ -132,8 +136,21 @@ func (k *Keeper) another(entry jetstream.KeyValueEntry, atMost time.Duration) bo
 	return time.Since(k.held.since) < atMost
 }
 
-// serverTime returns the time of the server that has the bucket, so that a wrong clock of one runner does not delete
-// sessions.
+// time returns the earlier one of the server's time and this machine's, so that one wrong clock deletes no sessions.
+func (k *Keeper) time(ctx context.Context) (time.Time, error) {
+	server, err := k.now(ctx)
+	own := time.Now()
+	if apart := server.Sub(own).Abs(); err == nil && apart > clocksApart {
+		k.o.Logger.Warn("clocks differ: sessions are as old as the earlier one says", "difference", apart.String(),
+			"server", server, "runner", own)
+	}
+	if own.Before(server) {
+		return own, err
+	}
+	return server, err
+}
+
+// serverTime returns the time of the server that has the bucket.
 func (d *Deleter) serverTime(ctx context.Context) (time.Time, error) {
 	s, err := d.conn.JetStream().Stream(ctx, recordStream)
 	if err != nil {
@@ -149,7 +166,7 @@ func (k *Keeper) Round(ctx context.Context) (deleted int, err error) {
 	if view.Partial {
 		return 0, nil
 	}
-	now, err := k.now(ctx)
+	now, err := k.time(ctx)
 	if err != nil {
 		return 0, err
 	}
