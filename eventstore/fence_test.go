@@ -125,6 +125,29 @@ func TestARefusedCommitLeavesNoPayload(t *testing.T) {
 	})
 }
 
+// The payload of a refused commit stays if a stored commit has the same one.
+func TestARefusedCommitLeavesThePayloadOfOthers(t *testing.T) {
+	t.Parallel()
+	s, js := newJetStream(t, eventstore.Options{})
+	l := open(t, s, "s1")
+	mustAppend(t, l, bigEvent("s1", 1))
+	mustAppend(t, open(t, s, "s1"), event("s1", 2, "another writer"))
+	other := bigEvent("s1", 3)
+	other.Data.(*schemas.ErrorEvent).Code = "other"
+	if err := appendAll(ctxOf(t), l, bigEvent("s1", 2), other); !errors.Is(err, schemas.ErrConflict) {
+		t.Fatalf("append: %v", err)
+	}
+	stream, err := js.Stream(t.Context(), "OBJ_"+schemas.BucketBlobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the other payload of the refused commit is deleted", func() bool {
+		info, err := stream.Info(t.Context(), jetstream.WithSubjectFilter("$O.*.M.>"))
+		return err == nil && len(info.State.Subjects) < 2
+	})
+	wantSeqs(t, "the log", seqs(t, s.Read(ctxOf(t), "s1", 1)), 2)
+}
+
 // Payloads and snapshots are deleted without a trace, those of a session only.
 func TestDeletePayloadsAndSnapshots(t *testing.T) {
 	t.Parallel()

@@ -55,9 +55,9 @@ func (s *Store) inBlobs(ctx context.Context, f func(ctx context.Context, bucket 
 	})
 }
 
-// putBlob stores data under a name, unless a complete object is already there.
-func (s *Store) putBlob(ctx context.Context, name string, data []byte) error {
-	return s.inBlobs(ctx, func(ctx context.Context, bucket jetstream.ObjectStore) error {
+// putBlob stores data under a name, unless a complete object is already there. put reports whether it began to.
+func (s *Store) putBlob(ctx context.Context, name string, data []byte) (put bool, err error) {
+	err = s.inBlobs(ctx, func(ctx context.Context, bucket jetstream.ObjectStore) error {
 		err := s.checkObject(ctx, bucket, name)
 		if err == nil {
 			return nil
@@ -65,6 +65,7 @@ func (s *Store) putBlob(ctx context.Context, name string, data []byte) error {
 		if !natsio.IsAny(err, jetstream.ErrObjectNotFound, errIncomplete, errOverlaid) {
 			return fmt.Errorf("object %s: %w", name, err)
 		}
+		put = true
 		if err = s.replaceObject(ctx, bucket, name, data); err == nil {
 			err = s.checkObject(ctx, bucket, name)
 		}
@@ -73,6 +74,7 @@ func (s *Store) putBlob(ctx context.Context, name string, data []byte) error {
 		}
 		return nil
 	})
+	return put, err
 }
 
 // replaceObject puts an object in place of what is there. Messages that no client has put are deleted first: the client

@@ -159,8 +159,8 @@ func (l *Log) skipForeignLocked(rec record) {
 	}
 }
 
-// deleteBlobs deletes the payloads of a commit that was refused: nothing else names them. It must be certain that the
-// commit never will be stored. That is so if another message was found in its place, or if the log was deleted; a stale
+// deleteBlobs deletes the payloads of a commit that was refused, but not those that were there before: an earlier commit
+// of this log with the same data names them. It must be certain that the commit never will be stored. That is so if another message was found in its place, or if the log was deleted; a stale
 // leader shows neither.
 func (l *Log) deleteBlobs(ctx context.Context, c *commit, found bool) {
 	if len(c.blobs) == 0 {
@@ -174,6 +174,9 @@ func (l *Log) deleteBlobs(ctx context.Context, c *commit, found bool) {
 		return
 	}
 	for _, b := range c.blobs {
+		if !b.put {
+			continue
+		}
 		if err := l.s.deleteObject(ctx, b.name, 0); err != nil {
 			l.o.Logger.Warn("payload of a refused commit not deleted", "session", l.session, "object", b.name, "err", err)
 		}
@@ -183,11 +186,12 @@ func (l *Log) deleteBlobs(ctx context.Context, c *commit, found bool) {
 // storeBlobs stores the payloads of a commit in the object store and then publishes the commit.
 func (l *Log) storeBlobs(ctx context.Context, c *commit) {
 	for i, b := range c.blobs {
-		if err := l.s.putBlob(ctx, b.name, b.data); err != nil {
+		put, err := l.s.putBlob(ctx, b.name, b.data)
+		if err != nil {
 			l.worked(l.failed(c, fmt.Errorf("payload of %d bytes: %w", len(b.data), err)), nil)
 			return
 		}
-		c.blobs[i].data = nil
+		c.blobs[i].data, c.blobs[i].put = nil, put
 	}
 	l.worked(nil, func() { l.s.publish(l, c) })
 }

@@ -24,6 +24,7 @@ const blobScheme = "nats://" + schemas.BucketBlobs + "/"
 type blob struct {
 	name string
 	data []byte
+	put  bool // the object is this commit's: before, there was none of that name
 }
 
 // blobRef returns the value of ce-dataref for the object with this name.
@@ -94,7 +95,7 @@ func (s *Store) PutPayload(ctx context.Context, ref string, data []byte) error {
 	if !IsPayload(ref, data) {
 		return fmt.Errorf("eventstore: put payload %.200s: it is for other data", ref)
 	}
-	if err := s.putBlob(ctx, strings.TrimPrefix(ref, blobScheme), data); err != nil {
+	if _, err := s.putBlob(ctx, strings.TrimPrefix(ref, blobScheme), data); err != nil {
 		return fmt.Errorf("eventstore: put payload %s: %w", ref, err)
 	}
 	return nil

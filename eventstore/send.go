@@ -51,7 +51,7 @@ func (c *commit) add(e *schemas.Event, data []byte, threshold int, blobPrefix st
 		c.size += len(data)
 		return c.Add(e, data, "")
 	}
-	b := blob{blobPrefix + digestOf(data), bytes.Clone(data)}
+	b := blob{name: blobPrefix + digestOf(data), data: bytes.Clone(data)}
 	if err := c.Add(e, nil, blobRef(b.name)); err != nil {
 		return err
 	}
