@@ -37,6 +37,7 @@ type Consumer struct {
 	acked    uint64 // acknowledgements sent
 	broken   error  // why it has to be replaced
 	complete bool   // it has delivered every message that was stored at the last check
+	shared   []int  // partitions that another runner has read too
 	// settled has the newest message of each session that was settled here while the consumer was young.
 	settled map[string]uint64
 	// What the server had delivered, and this runner acknowledged, at the last check.
@@ -127,11 +128,20 @@ func (r *Reader) reconcile(ctx context.Context) (again <-chan time.Time) {
 // may allow two consumers to overlap that are created at the same moment, and then each runner settles messages that
 // the other one does not receive.
 func (s *share) checkOverlap(view membership.View, now *Consumer) {
-	shared := now != nil && slices.ContainsFunc(now.Reads, func(n int) bool { return view.Reads[n] != "" })
-	if s.shared && !shared && now != nil && now.broken == nil {
+	if now == nil {
+		s.shared = false
+		return
+	}
+	shared := slices.DeleteFunc(slices.Clone(now.Reads), func(n int) bool { return view.Reads[n] == "" })
+	if s.shared && len(shared) == 0 && now.broken == nil {
 		now.broken = errShared
 	}
-	s.shared = shared
+	s.shared = len(shared) > 0
+	for _, n := range shared {
+		if !slices.Contains(now.shared, n) {
+			now.shared = append(now.shared, n)
+		}
+	}
 }
 
 // wants returns the partitions to read, in order: the runner's own, except those that another runner still reads; and
