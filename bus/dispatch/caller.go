@@ -172,7 +172,7 @@ func (c *Caller) call(ctx context.Context, req schemas.ToolRequest, answer <-cha
 			show(msg, req, update)
 			continue
 		case response := <-answer:
-			for len(updates) > 0 { // they were sent before the answer
+			for range len(updates) { // those that were sent before the answer
 				show(<-updates, req, update)
 			}
 			return response, nil

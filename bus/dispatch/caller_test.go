@@ -1,0 +1,71 @@
+package dispatch_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/dispatch"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// A worker that sends partial results without a pause, also after its answer, does not keep the caller from the answer.
+func TestPartialResultsHoldNoAnswer(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	caller, err := dispatch.NewCaller(c, dispatch.CallerOptions{ID: "x1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(caller.Close)
+	ctx, cancel := context.WithCancel(bustest.Deadline(t))
+	defer cancel()
+	say := func(call schemas.CallKey) {
+		header, data, err := schemas.EncodeUpdate(schemas.Update{Session: "x1", Event: 1, N: 1, Source: "w1",
+			Data: &schemas.ToolExecutionUpdate{Call: call, ToolCallID: string(call), ToolName: "echo",
+				PartialResult: schemas.TextResult("half")}})
+		if err == nil {
+			err = c.NATS().PublishMsg(&nats.Msg{Subject: c.Subjects().LiveUpdate("x1"), Header: header, Data: data})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := c.NATS().Subscribe("agent.tool.>", func(m *nats.Msg) {
+		req, err := schemas.ParseToolRequest(m.Data)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		answer, err := schemas.Marshal(req.Answer("w1", schemas.TextResult("whole"), false, 0))
+		if err == nil {
+			say(req.Call)
+			err = c.NATS().Publish(req.ReplyTo, answer)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := caller.Call(ctx, "x1", schemas.ToolDefinition{Name: "echo"}, json.RawMessage(`{}`),
+			func(schemas.ToolResult) {
+				if ctx.Err() == nil { // two more for each
+					say(schemas.NewCallKey(1))
+					say(schemas.NewCallKey(1))
+					if err := c.NATS().FlushWithContext(ctx); err != nil && ctx.Err() == nil {
+						t.Error(err)
+					}
+				}
+			})
+		ended <- err
+	}()
+	if err := bustest.Within(t, ended); err != nil {
+		t.Error(err)
+	}
+}
