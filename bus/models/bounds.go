@@ -15,12 +15,16 @@ type Bounds struct {
 	Reply     int // bytes of text, thinking and tool calls, plus one for each event of the stream; default 16 MiB
 	Arguments int // bytes of the arguments of one tool call; default 4 MiB
 	Calls     int // tool calls of a reply; default 256
+	// Answer is the bytes of all messages of the answer, with their headers and whatever they say: a message without an
+	// event, such as a heartbeat, counts too. Default 256 MiB.
+	Answer int
 }
 
 const (
 	maxReply     = 16 << 20
 	maxArguments = 4 << 20
 	maxCalls     = 256
+	maxAnswer    = 256 << 20
 
 	// maxFrameValues is how many JSON values a frame may have: those of the arguments of all tool calls, and as many for
 	// the blocks around them.
@@ -28,7 +32,8 @@ const (
 )
 
 func (b Bounds) orDefaults() Bounds {
-	return Bounds{cmp.Or(b.Reply, maxReply), cmp.Or(b.Arguments, maxArguments), cmp.Or(b.Calls, maxCalls)}
+	return Bounds{cmp.Or(b.Reply, maxReply), cmp.Or(b.Arguments, maxArguments), cmp.Or(b.Calls, maxCalls),
+		cmp.Or(b.Answer, maxAnswer)}
 }
 
 // meter checks a reply against its bounds while the events arrive.
@@ -36,6 +41,16 @@ type meter struct {
 	bounds Bounds
 	size   int // bytes of the deltas so far, plus one per event; all deltas together are the reply
 	blocks int // bytes in the events that begin and end blocks; their content repeats the reply
+	answer int // bytes of the messages
+}
+
+// message counts the next message, of n bytes. It returns an error if the answer exceeds its limit.
+func (m *meter) message(n int) error {
+	if m.answer += n; m.answer > m.bounds.Answer {
+		return schemas.NewFailure(schemas.FailureTooLarge,
+			fmt.Sprintf("the messages of the reply have more than %d bytes", m.bounds.Answer))
+	}
+	return nil
 }
 
 // add counts the next event. It returns an error that names the limit if the reply exceeds one.

@@ -17,7 +17,8 @@ import (
 // ClientOptions configures [NewClient].
 type ClientOptions struct {
 	// IdleTimeout is how long the server of a call may send nothing before the call fails, because the server counts as
-	// lost; 0 means five seconds. Servers send a heartbeat every second.
+	// lost; 0 means five seconds. Servers send a heartbeat every second. How long a reply may make no progress is up to the
+	// context of the call: what has no event is not yielded.
 	IdleTimeout time.Duration
 	// MaxBytes is the maximum size of a request, and of one event of an answer; 0 means 64 MiB.
 	MaxBytes int
@@ -173,14 +174,21 @@ func (c *clientCall) next(ctx context.Context) (schemas.StreamEvent, error) {
 	}
 }
 
-// frame waits for the next frame.
+// frame waits for the next frame. It fails once ctx has ended, even if there is one: a server that sends without a pause
+// must not keep a call beyond its context. The first frame of a message is an exception, because it may name the call.
 func (c *clientCall) frame(ctx context.Context) (frame []byte, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	for len(c.frames) == 0 {
 		if len(c.reader.parts) == 0 {
 			c.backlog.release()
 		}
 		m, err := c.receive(ctx)
 		if err != nil {
+			return nil, err
+		}
+		if err := c.meter.message(m.Size()); err != nil {
 			return nil, err
 		}
 		payload, whole, err := c.reader.read(m)
@@ -195,7 +203,11 @@ func (c *clientCall) frame(ctx context.Context) (frame []byte, err error) {
 	return frame, nil
 }
 
+// receive waits for the next message. Like frame, it fails once ctx has ended.
 func (c *clientCall) receive(ctx context.Context) (*nats.Msg, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	idle := time.NewTimer(c.idleTimeout)
 	defer idle.Stop()
 	for {

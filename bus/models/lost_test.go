@@ -268,6 +268,19 @@ func TestServerProtocolErrorsFailTheCall(t *testing.T) {
 				say(i+1, `{"event":{"type":"text_delta","contentIndex":0,"delta":""}}`)
 			}
 		}},
+		{"send heartbeats for ever", "the messages of the reply have more than 2097152 bytes",
+			func(t *testing.T, say func(int, string)) {
+				for i := range 40_000 {
+					say(i+1, "")
+				}
+			}},
+		{"send frames without an event for ever", "the messages of the reply have more than 2097152 bytes",
+			func(t *testing.T, say func(int, string)) {
+				nothing := `{"other":"` + strings.Repeat("x", 1000) + `"}`
+				for i := range 2100 {
+					say(i+1, nothing)
+				}
+			}},
 		{"bring huge arguments", "the arguments of a tool call have more than 1000 bytes",
 			func(t *testing.T, say func(int, string)) {
 				m := *whole.Message
@@ -299,7 +312,7 @@ func TestServerProtocolErrorsFailTheCall(t *testing.T) {
 				idle = 50 * time.Millisecond
 			}
 			_, last := stream(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{IdleTimeout: idle,
-				Bounds: models.Bounds{Reply: 5000, Arguments: 1000, Calls: 3}}), wholeRequest("hi"))
+				Bounds: models.Bounds{Reply: 5000, Arguments: 1000, Calls: 3, Answer: 2 << 20}}), wholeRequest("hi"))
 			wantFailure(t, last, c.want)
 		})
 	}
