@@ -66,7 +66,7 @@ func (s *Store) retry(ctx context.Context, f func(ctx context.Context) error) er
 	defer cancel()
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		err := s.attempt(all, f)
-		if err == nil || !natsio.Passing(err) && !errors.Is(err, errBehind) || all.Err() != nil {
+		if err == nil || !natsio.Passing(err) || all.Err() != nil {
 			return err
 		}
 		s.pause(all, pause)

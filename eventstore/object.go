@@ -32,8 +32,6 @@ var (
 	errIncomplete = errors.New("object is incomplete")
 	// errOverlaid is the error of an object whose newest entry no client has put.
 	errOverlaid = errors.New("entry of the object is overwritten")
-	// errBehind is the error of reading an object from a replica that does not have its entry yet. It passes.
-	errBehind = errors.New("the replica is behind")
 	// errWhole ends the scan of an object's chunks.
 	errWhole = errors.New("object is complete")
 )
@@ -104,8 +102,8 @@ func (s *Store) newestEntry(ctx context.Context, bucket jetstream.ObjectStore, n
 	return info, err
 }
 
-// missing returns the error of an object whose entry a replica does not have: errBehind if the leader has it. It asks
-// by a request that readers may make.
+// missing returns the error of an object whose entry a replica does not have: [natsio.ErrBehind] if the leader has it.
+// It asks by a request that readers may make.
 func (s *Store) missing(ctx context.Context, name string) error {
 	if replicated, err := s.replicated(ctx); err != nil {
 		return err
@@ -117,7 +115,7 @@ func (s *Store) missing(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case n > 0:
-		return errBehind
+		return natsio.ErrBehind
 	}
 	return jetstream.ErrObjectNotFound
 }
@@ -170,14 +168,7 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 			}
 		}
 		if err == nil {
-			data, err = bucket.GetBytes(ctx, name) // by a consumer: the role objects has no direct gets of chunks
-			if errors.Is(err, jetstream.ErrObjectNotFound) {
-				err = errBehind // the replica that answers this time
-			}
-		}
-		// The client library may end an object early when its time is up, and then finds that the digest is another.
-		if natsio.NoConsumersLeft(err) || errors.Is(err, jetstream.ErrDigestMismatch) {
-			data, err = s.objectByChunk(ctx, bucket, name)
+			data, err = s.readObject(ctx, bucket, name)
 		}
 		return err
 	})
@@ -187,14 +178,21 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 	return data, err
 }
 
-// objectByChunk reads an object without the consumer that the client library would create. Any client that may read
-// objects can create as many consumers as the stream may have (decision 136).
-func (s *Store) objectByChunk(ctx context.Context, bucket jetstream.ObjectStore, name string) ([]byte, error) {
+// readObject reads an object's chunks by a consumer: the role objects has no direct gets of chunks. If the stream has as
+// many consumers as it may have, it reads them by direct gets: any client that may read objects can create that many
+// consumers (decision 136).
+func (s *Store) readObject(ctx context.Context, bucket jetstream.ObjectStore, name string) ([]byte, error) {
 	info, err := s.newestEntry(ctx, bucket, name)
-	if err != nil || info.Chunks == 0 {
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		err = natsio.ErrBehind // it was there a moment ago
+	}
+	if err != nil {
 		return nil, err
 	}
-	var data []byte
+	data, err := natsio.Object(ctx, s.js, info)
+	if !natsio.NoConsumersLeft(err) {
+		return data, err
+	}
 	n := uint32(0)
 	take := func(m natsio.Stored) error {
 		data = append(data, m.Data...)

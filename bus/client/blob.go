@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -73,13 +74,17 @@ func (c *Client) blob(ctx context.Context, ref string) (data []byte, err error) 
 	}
 	err = c.retry(ctx, func(ctx context.Context) error {
 		store, err := c.js.ObjectStore(ctx, schemas.BucketBlobs)
+		var info *jetstream.ObjectInfo
 		if err == nil {
-			data, err = store.GetBytes(ctx, name)
+			info, err = store.GetInfo(ctx, name)
+		}
+		if err == nil {
+			data, err = natsio.Object(ctx, c.js, info)
 		}
 		if errors.Is(err, jetstream.ErrObjectNotFound) {
 			err = c.missing(ctx, store, name)
 		}
-		if errors.Is(err, jetstream.ErrObjectNotFound) || errors.Is(err, jetstream.ErrDigestMismatch) {
+		if natsio.IsAny(err, jetstream.ErrObjectNotFound, jetstream.ErrBadObjectMeta) {
 			err = fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 		return c.explain(err, c.api+"STREAM.INFO.OBJ_"+schemas.BucketBlobs, "$O."+schemas.BucketBlobs+".")
@@ -92,9 +97,6 @@ func (c *Client) blob(ctx context.Context, ref string) (data []byte, err error) 
 	}
 	return data, nil
 }
-
-// errBehind is the error of a payload that a replica does not have yet. It is transient.
-var errBehind = errors.New("the replica that answers is behind")
 
 // missing returns the error of a payload that is not found. The replica that was asked may be behind, so missing asks
 // the leader, by a request that readers may make.
@@ -113,7 +115,7 @@ func (c *Client) missing(ctx context.Context, store jetstream.ObjectStore, name 
 	case err != nil:
 		return err
 	case stored.State.Subjects[entry] > 0:
-		return errBehind
+		return natsio.ErrBehind
 	}
 	return jetstream.ErrObjectNotFound
 }

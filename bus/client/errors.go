@@ -66,8 +66,8 @@ var errStop = errors.New("the caller left the loop")
 
 // isTransient reports whether an error is likely to disappear when a server, or the leader of a stream, is back.
 func isTransient(err error) bool {
-	if natsio.Passing(err) || natsio.IsAny(err, errIncomplete, errBehind,
-		jetstream.ErrConsumerNotFound, jetstream.ErrConsumerDeleted, jetstream.ErrJetStreamNotEnabled) {
+	if natsio.Passing(err) || natsio.IsAny(err, errIncomplete, jetstream.ErrConsumerNotFound,
+		jetstream.ErrConsumerDeleted, jetstream.ErrJetStreamNotEnabled) {
 		return true
 	}
 	var query *schemas.QueryError

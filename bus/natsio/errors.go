@@ -3,7 +3,6 @@ package natsio
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 
 	"github.com/nats-io/nats.go"
@@ -27,9 +26,8 @@ func Leaderless(err error) bool {
 // has elected a leader.
 func Passing(err error) bool {
 	return TooMany(err) || Leaderless(err) ||
-		IsAny(err, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
-			nats.ErrConnectionReconnecting, nats.ErrStaleConnection, jetstream.ErrNoStreamResponse, context.DeadlineExceeded,
-			os.ErrDeadlineExceeded) // what a read of an object returns in place of the context's error
+		IsAny(err, ErrBehind, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
+			nats.ErrConnectionReconnecting, nats.ErrStaleConnection, jetstream.ErrNoStreamResponse, context.DeadlineExceeded)
 }
 
 // IsAny reports whether [errors.Is] is true of an error and any of the targets.
@@ -43,7 +41,7 @@ func IsAny(err error, targets ...error) bool {
 }
 
 // HasCode reports whether an error is one of the JetStream API with one of these codes: a [jetstream.APIError], or a
-// [nats.APIError] of the older API, by which objects are read.
+// [nats.APIError] of the older API.
 func HasCode(err error, codes ...jetstream.ErrorCode) bool {
 	var api *jetstream.APIError
 	var old *nats.APIError

@@ -3,8 +3,6 @@ package natsio_test
 import (
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -22,9 +20,9 @@ func TestErrorsThatPass(t *testing.T) {
 		passes bool
 	}{
 		{"no leader", &jetstream.APIError{Code: 503, ErrorCode: 10008}, true},
-		{"no leader for an object", &nats.APIError{Code: 503, ErrorCode: 10008}, true},
+		{"no leader, by the older API", &nats.APIError{Code: 503, ErrorCode: 10008}, true},
 		{"too many messages wait", &jetstream.APIError{Code: 429, ErrorCode: 10167}, true},
-		{"an object is read for too long", &net.OpError{Op: "read", Net: "pipe", Err: os.ErrDeadlineExceeded}, true},
+		{"a replica is behind", natsio.ErrBehind, true},
 		{"no such stream", jetstream.ErrStreamNotFound, false},
 		{"another last sequence", &jetstream.APIError{Code: 400, ErrorCode: 10071}, false},
 		{"of another kind", errors.New("no"), false},

@@ -140,7 +140,7 @@ var roles = []Role{
 		"$JS.API.DIRECT.GET.{AGENT_EVT,KV_agent_deletions,OBJ_agent_blobs}",
 		"$JS.API.STREAM.MSG.GET.{AGENT_EVT,AGENT_TIMER}",
 		"$JS.API.DIRECT.GET.{AGENT_EVT,AGENT_TOOL,KV_agent_sessions,KV_agent_deletions,OBJ_agent_blobs}.>",
-		"$JS.API.CONSUMER.CREATE.OBJ_agent_blobs.>", "$JS.API.CONSUMER.DELETE.OBJ_agent_blobs.*",
+		"$JS.API.CONSUMER.CREATE.OBJ_agent_blobs.>", "$JS.API.CONSUMER.{MSG.NEXT,DELETE}.OBJ_agent_blobs.*",
 		"$KV.{agent_sessions,agent_deletions}.>", "$O.agent_blobs.>",
 		"<prefix>.evt.*", "<prefix>.cmd.*.abort", "<prefix>.cancel.*.*"}},
 	{Name: ModelUser, About: "calls models (`bus/…`)",

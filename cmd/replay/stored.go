@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/codec"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -119,7 +120,11 @@ func (l *logs) fetch(ctx context.Context, ref string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("object store %s: %w", schemas.BucketBlobs, err)
 	}
-	payload, err := bucket.GetBytes(ctx, name)
+	info, err := bucket.GetInfo(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("payload %s: %w", ref, err)
+	}
+	payload, err := natsio.Object(ctx, l.conn.JetStream(), info)
 	if err != nil {
 		return nil, fmt.Errorf("payload %s: %w", ref, err)
 	}

@@ -1,0 +1,84 @@
+package natsio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrBehind is wrapped by the error of reading from a replica that does not have yet what the leader has. It passes.
+var ErrBehind = errors.New("the replica that answers is behind")
+
+const (
+	objectIdle  = 30 * time.Second // for which a server keeps the consumer of a reader that was lost
+	objectBatch = 64               // chunks of one request
+	objectBytes = 16 << 20         // of one request
+)
+
+// Object returns the data of an object, of which a caller has read the entry. It checks the number of chunks, not the
+// digest. The error wraps [ErrBehind] if the replica that answers has fewer chunks than the entry names, and is
+// [jetstream.ErrBadObjectMeta] for an entry that names no chunks of its own.
+//
+// The object store of nats.go reads with its older API: an object whose reading takes too long ends early and without
+// an error, and a goroutine may stay behind.
+func Object(ctx context.Context, js jetstream.JetStream, info *jetstream.ObjectInfo) (data []byte, err error) {
+	stream, subject := "OBJ_"+info.Bucket, "$O."+info.Bucket+".C."+info.NUID
+	if info.NUID == "" || !Literal(subject) || info.Opts != nil && info.Opts.Link != nil {
+		return nil, jetstream.ErrBadObjectMeta
+	}
+	if info.Chunks == 0 {
+		return nil, nil
+	}
+	consumer, err := js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{FilterSubject: subject,
+		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: objectIdle})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { // without a reply subject, so that no goroutine waits for the answer
+		_ = js.Conn().Publish(APIPrefix(js)+"CONSUMER.DELETE."+stream+"."+consumer.CachedInfo().Name, nil)
+	}()
+	all := uint64(info.Chunks)
+	if n := consumer.CachedInfo().NumPending; n < all {
+		return nil, fmt.Errorf("object %.200q: %d chunks of %d: %w", info.Name, n, all, ErrBehind)
+	}
+	r := objectReader{consumer: consumer}
+	for r.chunks < all {
+		if err := r.fetch(ctx, min(all-r.chunks, objectBatch)); err != nil {
+			return nil, fmt.Errorf("object %.200q: %w", info.Name, err)
+		}
+	}
+	return r.data, nil
+}
+
+type objectReader struct {
+	consumer jetstream.Consumer
+	data     []byte
+	chunks   uint64
+}
+
+// fetch reads up to n chunks, at least one.
+func (r *objectReader) fetch(ctx context.Context, n uint64) error {
+	batch, err := Fetch(ctx, r.consumer, int(n), objectBytes)
+	if err != nil {
+		return err
+	}
+	before := r.chunks
+	for m := range batch.Messages() {
+		at, err := m.Metadata()
+		switch {
+		case err != nil:
+			return err
+		case at.Sequence.Consumer != r.chunks+1:
+			return fmt.Errorf("chunk %d is missing: %w", r.chunks+1, ErrBehind)
+		}
+		r.chunks++
+		r.data = append(r.data, m.Data()...)
+	}
+	if r.chunks == before {
+		return errors.Join(context.DeadlineExceeded, batch.Error())
+	}
+	return nil
+}
