@@ -178,8 +178,8 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 	return data, err
 }
 
-// readObject reads an object's chunks by a consumer: the role objects has no direct gets of chunks. If the stream has as
-// many consumers as it may have, it reads them by direct gets: any client that may read objects can create that many
+// readObject reads an object's chunks by a consumer: the role objects has no direct gets of chunks. If the stream has
+// as many consumers as it may have, it reads them by direct gets: any client that may read objects can create that many
 // consumers (decision 136).
 func (s *Store) readObject(ctx context.Context, bucket jetstream.ObjectStore, name string) ([]byte, error) {
 	info, err := s.newestEntry(ctx, bucket, name)

@@ -159,9 +159,9 @@ func (l *Log) skipForeignLocked(rec record) {
 	}
 }
 
-// deleteBlobs deletes the payloads of a commit that was refused, but not those that were there before: an earlier commit
-// of this log with the same data names them. It must be certain that the commit never will be stored. That is so if another message was found in its place, or if the log was deleted; a stale
-// leader shows neither.
+// deleteBlobs deletes the payloads of a commit that was refused, but not those that were there before: an earlier
+// commit of this log with the same data names them. It must be certain that the commit never will be stored. That is so
+// if another message was found in its place, or if the log was deleted; a stale leader shows neither.
 func (l *Log) deleteBlobs(ctx context.Context, c *commit, found bool) {
 	if len(c.blobs) == 0 {
 		return

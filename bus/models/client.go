@@ -16,8 +16,8 @@ import (
 // ClientOptions configures [NewClient].
 type ClientOptions struct {
 	// IdleTimeout is how long the server of a call may send nothing before the call fails, because the server counts as
-	// lost; 0 means five seconds. Servers send a heartbeat every second. How long a reply may make no progress is up to the
-	// context of the call: what has no event is not yielded.
+	// lost; 0 means five seconds. Servers send a heartbeat every second. How long a reply may make no progress is up to
+	// the context of the call: what has no event is not yielded.
 	IdleTimeout time.Duration
 	// MaxBytes is the maximum size of a request, and of one event of an answer; 0 means 64 MiB.
 	MaxBytes int

@@ -68,8 +68,9 @@ func (c *clientCall) next(ctx context.Context) (schemas.StreamEvent, error) {
 	}
 }
 
-// frame waits for the next frame. It fails once ctx has ended, even if there is one: a server that sends without a pause
-// must not keep a call beyond its context. The first frame of a message is an exception, because it may name the call.
+// frame waits for the next frame. It fails once ctx has ended, even if there is one: a server that sends without a
+// pause must not keep a call beyond its context. The first frame of a message is an exception, because it may name the
+// call.
 func (c *clientCall) frame(ctx context.Context) (frame []byte, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

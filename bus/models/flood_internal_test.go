@@ -13,8 +13,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A server that sends without a pause, and whose messages say nothing, holds a call neither beyond an abort nor beyond a
-// timeout, nor beyond the second that it has for its last event.
+// A server that sends without a pause, and whose messages say nothing, holds a call neither beyond an abort nor beyond
+// a timeout, nor beyond the second that it has for its last event.
 func TestAFloodHoldsNoCall(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, payload string }{

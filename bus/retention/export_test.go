@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// SetServerTime has a keeper take the time of the server from now.
-func (k *Keeper) SetServerTime(now func() time.Time) {
-	k.now = func(context.Context) (time.Time, error) { return now(), nil }
+// SetTime sets the clocks of a keeper's server and machine.
+func (k *Keeper) SetTime(server, own func() time.Time) {
+	k.now, k.own = func(context.Context) (time.Time, error) { return server(), nil }, own
 }
 
 // Late returns what a deleter does next that has found the fence of a deletion.

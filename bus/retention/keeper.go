@@ -24,7 +24,7 @@ type Rule struct {
 	// MaxAge is how long a session is kept after its last activity, or after it was restored.
 	MaxAge time.Duration
 	// MaxBytes is the size of the logs of all sessions of the profile together, with the payloads in the object store. The
-	// sessions with the oldest activity are deleted first.
+	// sessions of which nothing was stored for the longest time are deleted first.
 	MaxBytes int64
 }
 
@@ -48,9 +48,10 @@ type KeeperOptions struct {
 // Keeper deletes sessions by rule. Of all keepers of a deployment only the one that holds the lease works.
 type Keeper struct {
 	o     KeeperOptions
-	now   func(ctx context.Context) (time.Time, error)
-	sizes map[string]measured // by session, for rules with MaxBytes
-	held  struct {            // the lease of another keeper
+	now   func(ctx context.Context) (time.Time, error) // of the server
+	own   func() time.Time                             // of this machine
+	sizes map[string]measured                          // by session, for rules with MaxBytes
+	held  struct {                                     // the lease of another keeper
 		revision uint64
 		since    time.Time // when this revision was first read
 	}
@@ -71,7 +72,8 @@ const (
 func NewKeeper(o KeeperOptions) *Keeper {
 	o.Interval, o.PerRound = cmp.Or(o.Interval, time.Minute), cmp.Or(o.PerRound, 200)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Keeper{o: o, sizes: map[string]measured{}, now: o.Deleter.serverTime}
+	return &Keeper{o: o, sizes: map[string]measured{}, now: o.Deleter.serverTime,
+		own: time.Now}
 }
 
 // Run carries out a round in each interval, while it holds the lease, until ctx ends. It returns nil.
@@ -136,10 +138,11 @@ func (k *Keeper) another(entry jetstream.KeyValueEntry, atMost time.Duration) bo
 	return time.Since(k.held.since) < atMost
 }
 
-// time returns the earlier one of the server's time and this machine's, so that one wrong clock deletes no sessions.
+// time returns the earlier one of the server's time and this machine's, so that one clock that is ahead deletes no
+// sessions.
 func (k *Keeper) time(ctx context.Context) (time.Time, error) {
 	server, err := k.now(ctx)
-	own := time.Now()
+	own := k.own()
 	if apart := server.Sub(own).Abs(); err == nil && apart > clocksApart {
 		k.o.Logger.Warn("clocks differ: sessions are as old as the earlier one says", "difference", apart.String(),
 			"server", server, "runner", own)
@@ -177,7 +180,7 @@ func (k *Keeper) Round(ctx context.Context) (deleted int, err error) {
 		}
 		e := v.entry
 		if v.why == ReasonAge {
-			young, failed := k.restored(ctx, e.Stream, now.Add(-k.o.Rules[k.profile(e)].MaxAge))
+			young, failed := k.storedSince(ctx, e.Stream, now.Add(-k.o.Rules[k.profile(e)].MaxAge))
 			if failed != nil || young {
 				err = errors.Join(err, failed)
 				continue
@@ -208,14 +211,14 @@ func (k *Keeper) profile(e *index.Entry) string {
 	return ""
 }
 
-// restored reports whether a message of a log was stored by a restore after a time. The events of such a log are as old
-// as they were.
-func (k *Keeper) restored(ctx context.Context, stream uint64, after time.Time) (bool, error) {
+// storedSince reports whether a message of a log was stored after a time, by the server's clock. The time of an event
+// is that of the runner that has written it, whose clock may be wrong, or of a log that was restored since.
+func (k *Keeper) storedSince(ctx context.Context, stream uint64, at time.Time) (bool, error) {
 	m, found, err := natsio.At(ctx, k.o.Deleter.conn.JetStream(), schemas.StreamEvents, stream)
 	if err != nil {
 		return false, fmt.Errorf("message %d of %s: %w", stream, schemas.StreamEvents, err)
 	}
-	return found && m.Header.Get(schemas.HeaderRestore) != "" && m.Time.After(after), nil
+	return found && m.Time.After(at), nil
 }
 
 type victim struct {
@@ -223,11 +226,12 @@ type victim struct {
 	why   string
 }
 
-// victims returns the sessions that no rule keeps, those with the oldest activity first. entries are in the order of
-// the index, latest activity first.
+// victims returns the sessions that no rule keeps, those of which nothing was stored for the longest time first.
 func (k *Keeper) victims(ctx context.Context, entries []*index.Entry, now time.Time) (all []victim,
 	err error) {
 	total, unknown, budget := map[string]int64{}, map[string]bool{}, k.o.PerRound
+	newest := func(a, b *index.Entry) int { return cmp.Compare(b.Stream, a.Stream) }
+	entries = slices.SortedFunc(slices.Values(entries), newest)
 	for _, e := range entries {
 		profile := k.profile(e)
 		rule := k.o.Rules[profile]

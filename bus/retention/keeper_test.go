@@ -15,6 +15,7 @@ import (
 )
 
 // ended appends a run to a session's log that ended a while ago, and said so many bytes.
+// It was stored longer ago than any rule keeps sessions, as the clocks of [world.keeper] say.
 func (w *world) ended(session, profile string, ago time.Duration, bytes int, more ...schemas.EventData) {
 	w.t.Helper()
 	data := []schemas.EventData{&schemas.AgentStart{Config: &schemas.RunConfig{Profile: profile}},
@@ -23,9 +24,19 @@ func (w *world) ended(session, profile string, ago time.Duration, bytes int, mor
 	w.must(err)
 	for i, d := range append(data, more...) {
 		w.must(l.Append(bustest.Deadline(w.t), schemas.Event{Session: session, Seq: uint64(i + 1), Source: "/t",
-			Time: time.Now().Add(-ago), Data: d}))
+			Time: later().Add(-ago), Data: d}))
 	}
 	w.must(l.Flush(bustest.Deadline(w.t)))
+}
+
+// later is the time of the clocks of [world.keeper].
+func later() time.Time { return time.Now().Add(10_000 * time.Hour) }
+
+// keeper returns a keeper whose clocks say that everything was stored long ago.
+func (w *world) keeper(o retention.KeeperOptions) *retention.Keeper {
+	k := retention.NewKeeper(o)
+	k.SetTime(later, later)
+	return k
 }
 
 // Sessions go by age, and by the size of all of a profile, the oldest first and a few at a time; what is under way or
@@ -47,7 +58,7 @@ func TestKeeperAppliesRules(t *testing.T) {
 	w.publish(w.conn.Subjects().Schedule("old", "later"), `{}`) // no timer, but what a server answered
 	w.ended("forever", "kept", 999*hour, 10)
 	for i := range 5 { // 0 is the youngest
-		w.ended(fmt.Sprintf("big%d", i), "big", time.Duration(i)*hour, 20<<10)
+		w.ended(fmt.Sprintf("big%d", 4-i), "big", hour, 20<<10)
 	}
 	ix := w.index()
 	left := func() (names []string) {
@@ -59,7 +70,7 @@ func TestKeeperAppliesRules(t *testing.T) {
 	}
 	bustest.Eventually(t, "the index is there", func() bool { return len(ix.View().Entries) == 11 && !ix.View().Partial })
 	var why []string
-	keeper := retention.NewKeeper(retention.KeeperOptions{ID: "r1", Deleter: w.deleter(retention.Options{}), Index: ix,
+	keeper := w.keeper(retention.KeeperOptions{ID: "r1", Deleter: w.deleter(retention.Options{}), Index: ix,
 		PerRound: 2, OnDeleted: func(reason string) { why = append(why, reason) },
 		Rules: map[string]retention.Rule{"": {MaxAge: 2 * hour}, "kept": {}, "big": {MaxBytes: 50 << 10}}})
 	for round := 1; len(left()) > 7; round++ {
@@ -90,7 +101,7 @@ func TestOneKeeperWorks(t *testing.T) {
 	ix := w.index()
 	deleted := make(chan string, 100)
 	run := func(id string) (stop func()) {
-		k := retention.NewKeeper(retention.KeeperOptions{ID: id, Deleter: w.deleter(retention.Options{}), Index: ix,
+		k := w.keeper(retention.KeeperOptions{ID: id, Deleter: w.deleter(retention.Options{}), Index: ix,
 			Interval: 600 * time.Millisecond, OnDeleted: func(string) { deleted <- id },
 			Rules: map[string]retention.Rule{"": {MaxAge: time.Minute}}})
 		ctx, cancel := context.WithCancel(context.Background())

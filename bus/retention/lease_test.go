@@ -14,7 +14,7 @@ import (
 func (w *world) keeps(id string, ix *index.Index) (deleted <-chan string) {
 	w.t.Helper()
 	reasons := make(chan string, 1)
-	k := retention.NewKeeper(retention.KeeperOptions{ID: id, Deleter: w.deleter(retention.Options{}), Index: ix,
+	k := w.keeper(retention.KeeperOptions{ID: id, Deleter: w.deleter(retention.Options{}), Index: ix,
 		Interval: 300 * time.Millisecond, OnDeleted: func(reason string) { reasons <- reason },
 		Rules: map[string]retention.Rule{"": {MaxAge: time.Minute}}})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -47,23 +47,31 @@ func TestLeaseExpiryUsesOneClock(t *testing.T) {
 	}
 }
 
-// Sessions are as old as the earlier one of two clocks says: a wrong clock of the server or of one runner deletes none.
-func TestAgesAreByTheEarlierClock(t *testing.T) {
+// Sessions are as old as the clock says by which they are the youngest: no wrong clock of the server, of the keeper's
+// machine or of the runner that wrote the events deletes any.
+func TestNoWrongClockDeletes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ix := w.index()
 	w.ended("s1", "", time.Hour, 1)
 	bustest.Eventually(t, "the index is there", func() bool { return len(ix.View().Entries) == 1 && !ix.View().Partial })
-	k := retention.NewKeeper(retention.KeeperOptions{ID: "r1", Deleter: w.deleter(retention.Options{}), Index: ix,
+	k := w.keeper(retention.KeeperOptions{ID: "r1", Deleter: w.deleter(retention.Options{}), Index: ix,
 		Rules: map[string]retention.Rule{"": {MaxAge: 30 * time.Minute}}})
-	k.SetServerTime(func() time.Time { return time.Now().Add(-45 * time.Minute) })
-	if n, err := k.Round(bustest.Deadline(t)); n != 0 || err != nil {
-		t.Errorf("a session of a quarter of an hour was deleted: %d, %v", n, err)
+	back := func() time.Time { return later().Add(-45 * time.Minute) }
+	for name, clocks := range map[string][2]func() time.Time{"server": {later, back}, "machine": {back, later}} {
+		k.SetTime(clocks[0], clocks[1])
+		if n, err := k.Round(bustest.Deadline(t)); n != 0 || err != nil {
+			t.Errorf("the clock of the %s is ahead: %d deleted, %v", name, n, err)
+		}
 	}
-	w.ended("s2", "", time.Minute, 1)
+	w.ended("s2", "", 20_000*time.Hour, 1) // by a runner whose clock is behind
 	bustest.Eventually(t, "both are there", func() bool { return len(ix.View().Entries) == 2 })
-	k.SetServerTime(func() time.Time { return time.Now().Add(60 * 24 * time.Hour) })
-	if n, err := k.Round(bustest.Deadline(t)); n != 1 || err != nil {
-		t.Errorf("want the session of an hour deleted, and no other: %d, %v", n, err)
+	k.SetTime(time.Now, time.Now)
+	if n, err := k.Round(bustest.Deadline(t)); n != 0 || err != nil {
+		t.Errorf("the clock of a runner is behind: %d deleted, %v", n, err)
+	}
+	k.SetTime(later, later)
+	if n, err := k.Round(bustest.Deadline(t)); n != 2 || err != nil {
+		t.Errorf("sessions of an hour are kept: %d deleted, %v", n, err)
 	}
 }

@@ -95,7 +95,7 @@ func (d *Driver) countForProfile(ctx context.Context, message string, reply *sch
 		return
 	}
 	at := d.o.Clock.Now()
-	if reply.Timestamp > 0 { // the same period for every process that counts the reply
+	if d.recent(reply) { // the same period for every process that counts the reply
 		at = time.UnixMilli(reply.Timestamp).UTC()
 	}
 	usage := reply.Usage
@@ -151,7 +151,14 @@ func (d *Driver) recount() {
 	if reply == nil || reply.Failed() || !strings.HasPrefix(id, "m") {
 		return
 	}
-	if age := d.o.Clock.Now().Sub(time.UnixMilli(reply.Timestamp)); age > -recountWithin && age < recountWithin {
+	if d.recent(reply) {
 		d.countForProfile(context.Background(), id, reply)
 	}
+}
+
+// recent reports whether a reply says that it is new enough to be counted again. Only then its budget's period is by
+// its own time, which a model's server has set and which may be wrong.
+func (d *Driver) recent(reply *schemas.AssistantMessage) bool {
+	age := d.o.Clock.Now().Sub(time.UnixMilli(reply.Timestamp))
+	return age > -recountWithin && age < recountWithin
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -177,6 +178,28 @@ func TestTheNextProcessCountsAReplyAgain(t *testing.T) {
 				t.Errorf("added %v, want %v", c.added, want)
 			}
 		})
+	}
+}
+
+// A reply whose time is wrong is counted for the period in which it is stored.
+func TestAReplyOfAnotherDayIsCountedToday(t *testing.T) {
+	t.Parallel()
+	for _, off := range []time.Duration{-30 * time.Hour, 30 * time.Hour} {
+		c := newCounters()
+		close(c.free)
+		began := time.Now()
+		hi := looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+			return looptest.Say("hi"), nil
+		})
+		r := looptest.New(t, using(hi, began.Add(off)), team(c))
+		r.Deliver("p1", looptest.Prompt("go"))
+		if len(c.added) != 1 {
+			t.Fatalf("%s: added %v", off, c.added)
+		}
+		at, err := time.Parse(time.RFC3339Nano, c.added[0][strings.LastIndexByte(c.added[0], ' ')+1:])
+		if err != nil || at.Before(began.Add(-time.Minute)) || at.After(time.Now().Add(time.Minute)) {
+			t.Errorf("%s: counted at %s, %v", off, at, err)
+		}
 	}
 }
 
