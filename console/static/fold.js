@@ -2,6 +2,7 @@
 // the same events give the same state, so the state at any event is the fold of the events up to it. Each entry has a
 // version v that grows when the entry changes.
 
+import { stringify } from "./client/numbers.js";
 import { count, json, REASON } from "./format.js";
 import { inWords, senderOf } from "./subagents.js";
 
@@ -271,7 +272,7 @@ export class Fold {
 
   /** Records the arguments that a call is executed with if they differ from the model's. */
   #executes(call, args) {
-    if (args === undefined || JSON.stringify(args) === JSON.stringify(call.args)) return;
+    if (args === undefined || stringify(args) === stringify(call.args)) return;
     this.#touch(call, { said: call.said ?? call.args, args });
   }
 

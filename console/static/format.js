@@ -1,5 +1,7 @@
 // Formatting of values for people.
 
+import { stringify } from "./client/numbers.js";
+
 export const model = (m) => (m ? (m.provider && m.provider !== m.id ? `${m.provider}/${m.id}` : m.id) : "");
 
 export function cost(dollars = 0) {
@@ -58,15 +60,15 @@ export const REASON = {
 };
 
 // What is left of n characters once indentation has added its own to a value. It may be too little, and is below 0 after 500 levels.
-const spaced = (v, n, depth = 1) => (Object(v) !== v ? n
+const spaced = (v, n, depth = 1) => (Object(v) !== v || v instanceof Number ? n
   : Object.values(v).reduce((n, x) => (n < 0 ? n : spaced(x, depth > 500 ? -1 : n - 2 * depth - 2, depth + 1)), n - 2 * depth));
 
 /** JSON, indented unless that makes it longer than four times itself and 4 KiB. */
 export function json(value) {
   if (typeof value === "string") return value;
   try {
-    const text = JSON.stringify(value);
-    return text && spaced(value, 3 * text.length + 4096) >= 0 ? JSON.stringify(value, null, 2) : text;
+    const text = stringify(value);
+    return text && spaced(value, 3 * text.length + 4096) >= 0 ? stringify(value, 2) : text;
   } catch {
     return "nested too deeply";
   }

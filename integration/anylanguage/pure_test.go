@@ -3,15 +3,29 @@
 package anylanguage_test
 
 import (
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
+
+	"github.com/loopbus/loopbus/bus/client/js"
+	"github.com/loopbus/loopbus/console"
 )
 
 // says runs a JavaScript program that needs no server, and compares its output.
 func says(t *testing.T, script, want string) {
 	t.Helper()
 	needs(t, "install Node.js 18 or later", program("node"))
-	out, err := exec.CommandContext(t.Context(), "node", "testdata/"+script).CombinedOutput()
+	served := t.TempDir() // the console's modules import the client's below them
+	for dir, files := range map[string]fs.FS{served: console.Files(), filepath.Join(served, "client"): js.Files()} {
+		if err := os.CopyFS(dir, files); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "node", "testdata/"+script)
+	cmd.Env = append(os.Environ(), "CONSOLE="+served)
+	out, err := cmd.CombinedOutput()
 	if err != nil || string(out) != want {
 		t.Errorf("%s printed\n%s%v, want\n%s", script, out, err, want)
 	}
@@ -39,4 +53,13 @@ small: 260111 of 300000, then message_end
 func TestAnswersAreNoProfilesInJavaScript(t *testing.T) {
 	t.Parallel()
 	says(t, "profiles.mjs", "broken: cannot be read\ncoder: new\n")
+}
+
+// Who approves a call sees and sends back each number as it was written, also one that JavaScript cannot keep.
+func TestExactNumbersInJavaScript(t *testing.T) {
+	t.Parallel()
+	says(t, "numbers.mjs", `event: {"id":12345678901234567890,"n":1}
+query: {"approvals":[{"args":{"id":12345678901234567890,"n":1}}]}
+command: {"call":"c1","args":{"id":12345678901234567890,"n":2}}
+`)
 }

@@ -2,6 +2,7 @@
 // the logs were missed, it reads the index again, and asks the session itself before it yields that a call no longer waits.
 
 import { eventsOf } from "./log.js";
+import { parse } from "./numbers.js";
 import { isTransient } from "./stored.js";
 import { republished, Tap } from "./follow.js";
 
@@ -109,7 +110,7 @@ export class Approvals {
 
   async *#event(e) {
     if (e.type === "approval_requested") {
-      const d = e.data ?? (await this.#unlessUnreadable(async () => JSON.parse(await this.client.link.blob(e.dataref, this.signal))));
+      const d = e.data ?? (await this.#unlessUnreadable(async () => parse(await this.client.link.blob(e.dataref, this.signal))));
       if (d === undefined) return; // its payload cannot be read: leave it to the index
       const expires = d.timeoutMs > 0 ? new Date(Date.parse(e.time) + d.timeoutMs).toISOString() : undefined;
       const { timeoutMs: _, ...asked } = d;

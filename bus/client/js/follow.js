@@ -1,6 +1,7 @@
 // Follows one session: its log, merged with its live feed.
 
 import { eventsOf, updateOf } from "./log.js";
+import { parse } from "./numbers.js";
 import { added, DamagedError, isTransient, Waker } from "./stored.js";
 
 const LIVE_MESSAGES = 4096; // live messages that may wait for a slow reader; more are dropped, and read from the log
@@ -227,7 +228,7 @@ export class Follower {
   async *#commit(m, events) {
     for (const e of events) {
       if (e.seq <= this.at.seq) continue;
-      if (e.seq >= this.from && e.dataref !== undefined) e.data = JSON.parse(await this.link.blob(e.dataref, this.signal));
+      if (e.seq >= this.from && e.dataref !== undefined) e.data = parse(await this.link.blob(e.dataref, this.signal));
       this.#track(e);
       this.at.seq = e.seq;
       if (e.seq >= this.from) yield { event: e };

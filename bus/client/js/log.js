@@ -1,5 +1,6 @@
 // Decodes the messages of a session's log and its updates.
 
+import { parse } from "./numbers.js";
 import { DamagedError, text } from "./stored.js";
 
 /**
@@ -45,7 +46,7 @@ export function eventsOf(session, m) {
 function commit(session, span, m) {
   let batch;
   try {
-    batch = JSON.parse(text(m));
+    batch = parse(text(m));
   } catch (err) {
     throw new DamagedError(`a commit of session ${session} is not JSON: ${err.message}`);
   }
@@ -84,7 +85,7 @@ function binary(session, m) {
   const ref = header(m, "ce-dataref");
   let data;
   try {
-    data = ref ? undefined : JSON.parse(text(m));
+    data = ref ? undefined : parse(text(m));
   } catch (err) {
     throw new DamagedError(`event ${seq} of session ${session} is not JSON: ${err.message}`);
   }
@@ -111,7 +112,7 @@ export function updateOf(session, m) {
   const id = /^([A-Za-z0-9_-]{1,64})\/([1-9]\d{0,15})\.([1-9]\d{0,15})$/.exec(header(m, "ce-id"));
   if (id?.[1] !== session || (type !== "message_update" && type !== "tool_execution_update")) return undefined;
   try {
-    const data = JSON.parse(text(m));
+    const data = parse(text(m));
     const fits = type === "message_update" ? data.messageId === `m${id[2]}` && Array.isArray(data.assistantMessageEvents) && data.assistantMessageEvents.every(isPiece)
       : isResult(data.partialResult) && isText(data.call);
     return fits ? {

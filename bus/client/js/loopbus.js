@@ -14,9 +14,11 @@ import { Approvals } from "./approvals.js";
 import { Fleet } from "./fleet.js";
 import { Follower, head } from "./follow.js";
 import { attributes, isLarge, upload } from "./inputs.js";
-import { Link, TransientError, random, isAck, isNoResponders } from "./stored.js";
+import { parse, stringify } from "./numbers.js";
+import { Link, TransientError, random, isAck, isNoResponders, text } from "./stored.js";
 import { listTools } from "./tools.js";
 
+export { ExactNumber, parse, stringify } from "./numbers.js";
 export { DamagedError } from "./stored.js";
 
 /** @typedef {import("./log.js").Event} Event @typedef {import("./log.js").Update} Update */
@@ -162,7 +164,7 @@ export class Client {
         }
         throw new QueryError(subject, refused);
       }
-      return m.json();
+      return parse(text(m));
     }, o);
   }
 }
@@ -310,11 +312,11 @@ export class Session {
       specversion: "1.0", id, source, type: `dev.loopbus.${kind}.v1`, subject: this.id, traceparent,
       datacontenttype: "application/json", data,
     };
-    const json = JSON.stringify(data);
+    const json = stringify(data);
     const headers = isLarge(kind, json) ? attributes(await upload(link, json, signal), event) : undefined;
     const seqs = [];
     await link.retry(async (timeout) => {
-      const ack = (await nc.request(subjects.command(this.id, kind), headers ? "" : JSON.stringify(event), { timeout, headers })).json();
+      const ack = (await nc.request(subjects.command(this.id, kind), headers ? "" : stringify(event), { timeout, headers })).json();
       if (ack.error) throw refusal(ack.error);
       seqs.push(ack.seq);
     }, { signal });

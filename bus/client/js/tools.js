@@ -1,5 +1,6 @@
 // Lists the tools that workers announce.
 
+import { parse } from "./numbers.js";
 import { text } from "./stored.js";
 
 const BUCKET = "$KV.agent_tools.";
@@ -15,7 +16,7 @@ export async function listTools(link, signal) {
   for await (const m of link.stored("KV_agent_tools", `${BUCKET}>`, { last: true, signal })) {
     let a;
     try {
-      a = JSON.parse(text(m));
+      a = parse(text(m));
     } catch {
       continue; // withdrawn, expired, or malformed
     }

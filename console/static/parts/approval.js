@@ -1,5 +1,6 @@
 // A call that waits for approval, or was answered.
 
+import { parse, stringify } from "../client/numbers.js";
 import { clock, json } from "../format.js";
 import { doing } from "../state.js";
 import { html, useState } from "../vendor/preact.js";
@@ -43,10 +44,10 @@ export function Answer({ session, asked, blind = false }) {
 function changed(text, before) {
   let args;
   try {
-    args = JSON.parse(text);
+    args = parse(text);
   } catch (err) {
     return { problem: `This is not JSON: ${err.message}` };
   }
   if (typeof args !== "object" || args === null || Array.isArray(args)) return { problem: "The arguments must be a JSON object." };
-  return JSON.stringify(args) === JSON.stringify(before) ? {} : { args };
+  return stringify(args) === stringify(before) ? {} : { args };
 }

@@ -1,5 +1,6 @@
 // Text of models and tools: text nodes, and long text folded.
 
+import { parse } from "../client/numbers.js";
 import { bytes, json, visible } from "../format.js";
 import { html, useMemo, useState } from "../vendor/preact.js";
 
@@ -54,7 +55,7 @@ function pretty(value) {
   if (typeof value !== "string") return json(value) ?? "";
   if (!/^\s*[[{]/.test(value) || value.length > 1 << 20) return value;
   try {
-    return json(JSON.parse(value));
+    return json(parse(value));
   } catch {
     return value;
   }

@@ -1,6 +1,6 @@
 // Says which tools the calls of a session have where replies that a model was asked to say anew had calls of the same
-// ids, as vendors give them that count from the reply's beginning.
-import { Fold } from "../../../console/static/fold.js";
+// ids, as vendors give them that count from the reply's beginning. CONSOLE is where the console's files are, as served.
+const { Fold } = await import(`${process.env.CONSOLE}/fold.js`);
 
 const usage = { totalTokens: 1, cost: { total: 0 } };
 const asks = (name) => ({ role: "assistant", content: [{ type: "toolCall", id: "call_0", name, arguments: { of: name } }], usage });
