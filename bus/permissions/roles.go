@@ -158,12 +158,13 @@ var roles = []Role{
 		Responses: true, Harm: harmDelete, Deny: []string{"<prefix>.key.>"}, DenySubscribe: []string{"<prefix>.model.>"}},
 }
 
+// The bridges of a runner upload inputs, like a user with the role [Inputs].
 var runner = Role{
 	Name: Runner, About: "a runner; a `toolworker` without `--leave-streams`", Responses: true, Harm: harmDelete,
 	Publish: []string{
 		"<prefix>.>", "$JS.API.>", "$JS.ACK.>",
 		"$KV.{agent_tools,agent_resources,agent_runners,agent_snapshots,agent_sessions,agent_deletions,agent_profiles}.>",
-		"$O.agent_blobs.>", "$SRV.>",
+		"$O.agent_blobs.>", "$O.agent_inputs.{C,M}.*", "$SRV.>",
 	}, Subscribe: []string{"<prefix>.>", "$KV.>", "$O.>", "$SRV.>"}}
 
 // OwnAccount reports whether the role can be rendered as a separate account. A role that creates consumers cannot: in
