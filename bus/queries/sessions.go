@@ -25,6 +25,9 @@ func (q *queries) sessions(ctx context.Context, _ string, data []byte) (any, err
 	if err != nil {
 		return nil, err
 	}
+	if req.Cursor == "" {
+		c.Changed = req.Revision
+	}
 	// The previous page may have come from a runner whose index was ahead.
 	if err := q.o.Index.Wait(ctx, max(c.Since, c.Changed)); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -144,5 +145,51 @@ func TestPagesFitMessages(t *testing.T) {
 	q := fmt.Sprintf(`{"limit":%d}`, schemas.MaxQueryLimit)
 	if p := ask[schemas.SessionsPage](r, sessionsSubject, q, "sessions_page"); len(p.Sessions) != n || p.Next != "" {
 		t.Errorf("%d sessions, next %q", len(p.Sessions), p.Next)
+	}
+}
+
+// A client that asks again with the revision of an answer gets each session that has changed since, whatever the clock
+// of its runner said, and no other.
+func TestSessionsThatHaveChanged(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ix, _ := r.runner()
+	var all []*session
+	for n := range 5 {
+		all = append(all, r.session(ix, fmt.Sprint("s", n)).run("p1", fmt.Sprint("number ", n), "x"))
+	}
+	whole(t, ix, 5)
+	changed := func(after uint64) (ids []string, revision uint64) {
+		t.Helper()
+		for q := (schemas.SessionsQuery{Revision: after, Limit: 2}); ; {
+			request, _ := json.Marshal(q)
+			p := ask[schemas.SessionsPage](r, sessionsSubject, string(request), "sessions_page")
+			ids = append(ids, names(p)...)
+			if q.Cursor = p.Next; q.Cursor == "" {
+				return ids, p.Revision
+			}
+		}
+	}
+	indexed := func() bool {
+		return !slices.ContainsFunc(all, func(s *session) bool { return ix.Get(s.state.Session).Summary.Seq != s.state.Seq })
+	}
+	bustest.Eventually(t, "all is indexed", indexed)
+	_, revision := changed(0)
+	r.clock = r.clock.AddDate(-1, 0, 0)
+	for _, n := range []int{3, 0, 1} {
+		all[n].run("p2", "again", "x")
+	}
+	bustest.Eventually(t, "all changes are indexed", indexed)
+	got, now := changed(revision)
+	for n, s := range all {
+		id := s.state.Session
+		is := slices.Contains(got, id)
+		twice := ix.Get(id).Revision() > revision // the index may write an entry again
+		if want := n == 0 || n == 1 || n == 3; want && !is || is && !want && !twice {
+			t.Errorf("%s is among the changed: %v", id, is)
+		}
+	}
+	if now <= revision {
+		t.Errorf("now at revision %d, before at %d", now, revision)
 	}
 }
