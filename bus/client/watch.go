@@ -145,7 +145,7 @@ func (w *watcher) readLog(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
-		case first > w.at.seq+1 || last <= w.at.seq:
+		case first > max(w.at.seq+1, w.from) || last <= w.at.seq: // a gap before from takes nothing from the caller
 			return fmt.Errorf("%w: events %d to %d are stored after event %d", ErrDamaged, first, last, w.at.seq)
 		}
 		if err := w.commit(ctx, m); err != nil {

@@ -261,6 +261,24 @@ func TestDamageEndsTheLoop(t *testing.T) {
 	}
 }
 
+// A follower that starts behind a gap misses nothing, so it follows, as the runner does that has a snapshot from there.
+func TestAGapBeforeTheFirstEvent(t *testing.T) {
+	t.Parallel()
+	_, a, s := start(t)
+	a.commit(&schemas.AgentStart{})
+	a.seq += 3 // 2 to 4 are lost
+	a.commit(&schemas.TurnStart{}, &schemas.TurnEnd{})
+	from5, from6 := watch(t, s, 5), watch(t, s, 6)
+	from5.want("5 turn_start", "6 turn_end")
+	from6.want("6 turn_end")
+	a.commit(&schemas.AgentEnd{})
+	from5.want("7 agent_end")
+	from6.want("7 agent_end")
+	if err := watch(t, s, 4).fails(); !errors.Is(err, client.ErrDamaged) {
+		t.Errorf("from an event that is lost: %v", err)
+	}
+}
+
 func TestContextEndsTheLoop(t *testing.T) {
 	t.Parallel()
 	_, a, s := start(t)
