@@ -116,13 +116,11 @@ func approval(a client.Approval) map[string]any {
 // followApprovals sends changes to the connection.
 func (p *peer) followApprovals(ctx context.Context) {
 	for a, err := range p.b.c.Approvals(ctx) {
-		if err != nil {
-			if ctx.Err() == nil {
-				p.cancel(err) // otherwise the client would take its outdated list for the current one
-			}
-			return
+		if err == nil {
+			err = p.approvalChanged(a)
 		}
-		if p.approvalChanged(a) != nil {
+		if err != nil {
+			p.broken(ctx, "the approvals", err)
 			return
 		}
 	}

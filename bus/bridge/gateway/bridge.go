@@ -37,7 +37,7 @@ type Options struct {
 	// Origins are hosts, besides the requested one, whose pages may open a WebSocket; with the port if it is not the
 	// default of http or https.
 	Origins []string
-	// Logger logs connections at level debug; nil discards.
+	// Logger records what could not be read, and connections that end for it; nil discards.
 	Logger *slog.Logger
 }
 

@@ -94,10 +94,26 @@ func (c *conn) close() {
 		code, reason = websocket.StatusGoingAway, "the runner stops"
 	}
 	c.mu.Unlock()
+	c.shut(code, reason)
+	c.parts.Wait()
+}
+
+// shut closes the WebSocket, without waiting long for the client's part.
+func (c *conn) shut(code websocket.StatusCode, reason string) {
 	hurry := time.AfterFunc(time.Second, c.end)
 	defer hurry.Stop()
 	_ = c.ws.Close(code, reason)
-	c.parts.Wait()
+}
+
+// broken ends the connection because something that it follows until ctx ends cannot be followed any further. Otherwise
+// the client would take what it knows for the current state: now it connects again and reads anew.
+func (c *conn) broken(ctx context.Context, what string, err error) {
+	if ctx.Err() != nil || errors.Is(err, errGone) {
+		return // nobody is to be told
+	}
+	c.b.o.Logger.Warn("connection ended: what it follows cannot be read on", "follows", what, "err", err)
+	c.shut(websocket.StatusInternalError, what+" cannot be followed any further: connect again and read anew")
+	c.cancel(err)
 }
 
 // project sends the events of a session to a viewer.

@@ -15,6 +15,9 @@
 // What a connection sends for one session takes effect in the order of its frames. Requests that only read or wait, and
 // those for other sessions, do not wait for it. chat.abort also withdraws messages of which no run has begun.
 //
+// If something that a connection follows cannot be followed any further, the connection ends with the reason, because
+// the protocol has no other word for it.
+//
 // A client that disconnects stops nothing. Limits apply to connections, the size of frames, requests in progress,
 // subscriptions, and the time for a client to read a frame, to connect, and to answer a ping.
 package gateway

@@ -51,13 +51,13 @@ func (p *peer) sessionsSubscribe(ctx context.Context, _ json.RawMessage) (any, e
 	p.changes.mu.Lock()
 	defer p.changes.mu.Unlock()
 	if p.changes.stop == nil {
-		known, err := p.changed(ctx, nil)
+		now, err := p.b.c.Sessions(ctx, schemas.SessionsQuery{Limit: 1})
 		if err != nil {
 			return nil, err
 		}
 		follow, stop := context.WithCancel(ctx)
 		p.changes.stop = stop
-		p.parts.Go(func() { p.followSessions(follow, known) })
+		p.parts.Go(func() { p.followSessions(follow, now.Revision) })
 	}
 	return map[string]any{"subscribed": true}, nil
 }
@@ -72,8 +72,8 @@ func (p *peer) sessionsUnsubscribe(context.Context, json.RawMessage) (any, error
 	return map[string]any{"subscribed": false}, nil
 }
 
-// followSessions sends changes until ctx ends.
-func (p *peer) followSessions(ctx context.Context, known []schemas.SessionSummary) {
+// followSessions sends the changes after a revision of the index until ctx ends.
+func (p *peer) followSessions(ctx context.Context, revision uint64) {
 	tick := time.NewTicker(changesEvery)
 	defer tick.Stop()
 	for {
@@ -82,40 +82,43 @@ func (p *peer) followSessions(ctx context.Context, known []schemas.SessionSummar
 			return
 		case <-tick.C:
 		}
-		page, err := p.changed(ctx, known)
-		if err != nil {
-			continue // the next answer includes these changes
+		told, err := p.tellChanges(ctx, revision)
+		if err == nil {
+			revision = told
+			continue
 		}
-		seen := make(map[string]uint64, len(known))
-		for _, s := range known {
-			seen[s.Session] = s.Seq
+		now, failed := p.b.c.Sessions(ctx, schemas.SessionsQuery{Limit: 1})
+		if failed == nil && now.Revision < revision { // the index was lost and begins again
+			p.broken(ctx, "the list of sessions", err)
+			return
 		}
-		for _, s := range page {
-			if seen[s.Session] == s.Seq {
-				continue
-			}
-			row := sessionRow(s)
-			row["sessionKey"], row["status"], row["ts"] = s.Session, s.Status, time.Now().UnixMilli()
-			if p.event("sessions.changed", row, nil) != nil {
-				return
-			}
-		}
-		if len(page) > 0 {
-			known = page
+		if ctx.Err() == nil { // the next answer includes these changes
+			p.b.o.Logger.Warn("reading the changes of sessions failed, will retry", "err", err)
 		}
 	}
 }
 
-// changed returns the sessions whose last activity is not before that of the newest known one, newest first. It
-// includes that one, so that another change in the same instant is noticed. Without a known one it returns only the
-// newest session.
-func (p *peer) changed(ctx context.Context, known []schemas.SessionSummary) ([]schemas.SessionSummary, error) {
-	q := schemas.SessionsQuery{Limit: 1}
-	if len(known) > 0 {
-		q.Limit, q.After = schemas.MaxQueryLimit, known[0].LastActivity
+// tellChanges sends an event for each session that has changed after a revision of the index, and returns the revision
+// up to which it has. The changes of a session since the last time are one event.
+func (p *peer) tellChanges(ctx context.Context, revision uint64) (uint64, error) {
+	q := schemas.SessionsQuery{Revision: revision, Limit: schemas.MaxQueryLimit}
+	for {
+		page, err := p.b.c.Sessions(ctx, q)
+		if err != nil {
+			return 0, err
+		}
+		for _, s := range page.Sessions {
+			row := sessionRow(s)
+			row["sessionKey"], row["status"], row["ts"] = s.Session, s.Status, time.Now().UnixMilli()
+			if err := p.event("sessions.changed", row, nil); err != nil {
+				return 0, err
+			}
+		}
+		if page.Next == "" {
+			return page.Revision, nil
+		}
+		q.Cursor = page.Next
 	}
-	page, err := p.b.c.Sessions(ctx, q)
-	return page.Sessions, err
 }
 
 type keyParams struct {

@@ -50,7 +50,8 @@ func (s *subscriptions) add(ctx context.Context, key string) error {
 				err = v.take(item)
 			}
 			if err != nil {
-				break
+				s.p.broken(follow, "session "+f.Session.ID(), err)
+				return
 			}
 		}
 	})
