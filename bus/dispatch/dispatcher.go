@@ -66,19 +66,19 @@ func (d *Dispatcher) dispatch(ctx context.Context, req schemas.ToolRequest, agai
 	if req.TraceParent != "" {
 		msg.Header.Set(codec.HeaderTraceParent, req.TraceParent)
 	}
-	return d.publish(ctx, msg)
+	return d.publish(ctx, req, msg)
 }
 
 // publish stores a call on the connection without a reconnect buffer: a call must not be sent long after it was
 // decided, when its session may have another runner. While the server is unavailable or the stream has no leader,
 // publish retries, for d.patience at most.
-func (d *Dispatcher) publish(ctx context.Context, msg *nats.Msg) error {
+func (d *Dispatcher) publish(ctx context.Context, req schemas.ToolRequest, msg *nats.Msg) error {
 	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
 	for {
 		ack, err := d.conn.Events().PublishMsg(ctx, msg, natsio.UntilLeader())
 		if err == nil && ack.Duplicate {
-			return d.duplicate(ctx, msg, ack.Sequence)
+			return d.duplicate(ctx, req, msg, ack.Sequence)
 		}
 		if !errors.Is(err, nats.ErrReconnectBufExceeded) || !natsio.Wait(ctx, natsio.RetryWait) {
 			return err
@@ -88,15 +88,16 @@ func (d *Dispatcher) publish(ctx context.Context, msg *nats.Msg) error {
 
 // duplicate compares a call with the message that the stream has stored with its id. If that is another message,
 // another client has used the id, and duplicate stores the call with a new one. A message that is not stored any more
-// was this call, dispatched by an earlier process and settled by a worker: no other client knows its nonce.
-func (d *Dispatcher) duplicate(ctx context.Context, msg *nats.Msg, seq uint64) error {
+// was this call, dispatched by an earlier process and settled by a worker: no other client knows its nonce. Another
+// process or version may have encoded the same call in another way: its span is another one, for example.
+func (d *Dispatcher) duplicate(ctx context.Context, req schemas.ToolRequest, msg *nats.Msg, seq uint64) error {
 	stored, found, err := natsio.At(ctx, d.conn.JetStream(), schemas.StreamTools, seq)
 	switch {
 	case err != nil:
 		return fmt.Errorf("look up message %d of %s, which has the call's id: %w", seq, schemas.StreamTools, err)
 	case !found:
 		return nil
-	case stored.Subject == msg.Subject && bytes.Equal(stored.Data, msg.Data):
+	case stored.Subject == msg.Subject && (bytes.Equal(stored.Data, msg.Data) || req.Nonce != "" && isCall(req, stored)):
 		return nil
 	}
 	msg.Header.Set(jetstream.MsgIDHeader, msg.Header.Get(jetstream.MsgIDHeader)+"/"+rand.Text())

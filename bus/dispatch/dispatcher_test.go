@@ -120,6 +120,24 @@ func TestDispatchAgainStoresOnlyWhatIsNeitherWaitingNorAnswered(t *testing.T) {
 	}
 }
 
+// Two runners dispatch a call, each in a span of its own: it is one call.
+func TestACallOfTwoRunnersIsOne(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	for _, again := range []bool{false, true} {
+		for _, span := range []string{"1111111111111111", "2222222222222222"} {
+			req := request("c7")
+			req.Nonce, req.TraceParent = "ours", "00-4bf92f3577b34da6a3ce929d0e0e4736-"+span+"-01"
+			if err := dispatch.New(c).Dispatch(bustest.Deadline(t), req, again); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := bustest.Messages(t, c, schemas.StreamTools); got != 1 {
+		t.Errorf("%d calls are queued, want 1", got)
+	}
+}
+
 // A call waits for an approval, and a process that does not know it dispatches it. In the meantime others have sent
 // messages with its key and without its nonce.
 func TestWhatOthersHaveSentIsNotTheCall(t *testing.T) {
