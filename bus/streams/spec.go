@@ -33,8 +33,8 @@ type setting struct {
 }
 
 const (
-	hintRecreate = "stop everything that uses it, save what is needed (nats stream backup), delete the stream and " +
-		"start again"
+	hintRecreate = "if a later version of loopbus has made it, start that version; otherwise stop everything that uses " +
+		"it, save what is needed (nats stream backup), delete the stream and start again"
 	hintPrefix   = "it belongs to a deployment with another prefix; use that prefix, or another NATS account for this one"
 	hintReplicas = "ask for no number to leave it as it is, or take replicas away with nats stream edit --replicas first"
 	hintParts    = "use the number of partitions it has, or stop all runners once the queue is empty and delete the stream"
