@@ -3,6 +3,7 @@ package natsws
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -23,7 +24,8 @@ type Options struct {
 	// JWTCookie names a cookie that contains the JWT of a bearer user. The bridge adds it to a CONNECT without
 	// credentials. A proxy that authenticates users sets it; scripts of the page need not see it. "" means none.
 	JWTCookie string
-	// MaxConnections limits concurrent connections, default 256. Further ones are answered with status 503.
+	// MaxConnections limits the concurrent connections of clients that the server has admitted, default 256. As many may
+	// exist that it has not admitted yet; the oldest of those makes room for the next.
 	MaxConnections int
 	// DialTimeout limits the server's answer, default 5 s; FirstTimeout the client's first frame, default 10 s;
 	// WriteTimeout the time for the client to accept each frame, default 10 s, and to answer a ping, which is sent
@@ -48,9 +50,9 @@ func (o Options) withDefaults() Options {
 // Bridge is an HTTP handler that accepts WebSockets. It refuses pages from other hosts than the requested one; the
 // handler in front of it must check that the requested host is this site's (package bus/web does).
 type Bridge struct {
-	o     Options
-	slots chan struct{}
-	stop  chan struct{} // closed to end all connections
+	o      Options
+	places *upgrade.Places
+	stop   chan struct{} // closed to end all connections
 
 	mu     sync.Mutex
 	closed bool
@@ -60,7 +62,7 @@ type Bridge struct {
 // New returns a bridge. The caller must [Bridge.Close] it.
 func New(o Options) *Bridge {
 	o = o.withDefaults()
-	return &Bridge{o: o, slots: make(chan struct{}, o.MaxConnections), stop: make(chan struct{})}
+	return &Bridge{o: o, places: upgrade.NewPlaces(o.MaxConnections, o.MaxConnections), stop: make(chan struct{})}
 }
 
 // Close ends all connections with the close code for a server that goes away, and returns when they have ended. It
@@ -86,39 +88,42 @@ func (b *Bridge) AuthRequired(ctx context.Context) (bool, error) {
 	return l.info.AuthRequired, l.Close()
 }
 
-// enter reserves a connection; if it returns true, leave must be called when the connection ends.
+// enter counts a connection, unless the bridge is closed; if it returns true, b.open.Done must be called at the end.
 func (b *Bridge) enter() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
-		return false
-	}
-	select {
-	case b.slots <- struct{}{}:
+	if !b.closed {
 		b.open.Add(1)
-		return true
-	default:
-		return false
 	}
-}
-
-func (b *Bridge) leave() {
-	<-b.slots
-	b.open.Done()
+	return !b.closed
 }
 
 // ServeHTTP upgrades the request to a WebSocket and carries it until one side ends. If the server cannot be reached,
 // the status is 502.
 func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !b.enter() {
-		w.Header().Set("Retry-After", "5")
-		http.Error(w, "too many connections", http.StatusServiceUnavailable)
+		http.Error(w, errStopping.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	defer b.leave()
-	dial, cancelDial := context.WithTimeout(r.Context(), b.o.DialTimeout)
+	defer b.open.Done()
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	silent := b.places.Wait(func() { cancel(errSilent) })
+	defer b.places.Spoken(silent)
+	placed := false
+	defer func() {
+		if placed {
+			b.places.Release()
+		}
+	}()
+	dial, cancelDial := context.WithTimeout(ctx, b.o.DialTimeout)
 	server, err := b.o.Upstream.dial(dial)
 	cancelDial()
+	if errors.Is(context.Cause(ctx), errSilent) {
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, errFull.Error(), http.StatusServiceUnavailable)
+		return
+	}
 	if err != nil {
 		b.o.Logger.Warn("cannot connect a WebSocket to NATS", "err", err)
 		http.Error(w, "the NATS server cannot be reached", http.StatusBadGateway)
@@ -133,9 +138,13 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer end()
 	// Room for several messages of the largest size: a client may have buffered some while it waited.
 	ws.SetReadLimit(4*max(server.info.MaxPayload, 1<<20) + controlLine)
-	c := &carrier{o: b.o, ws: ws, end: end, server: server, jwt: cookie(r, b.o.JWTCookie)}
+	c := &carrier{o: b.o, ws: ws, end: end, server: server, jwt: cookie(r, b.o.JWTCookie), admit: func() bool {
+		b.places.Spoken(silent) // first: from here on it makes room for nobody
+		placed = b.places.Take()
+		return placed
+	}}
 	b.o.Logger.Debug("WebSocket to NATS opened", "remote", r.RemoteAddr)
-	err = c.carry(b.stop)
+	err = c.carry(ctx, b.stop)
 	b.o.Logger.Debug("WebSocket to NATS closed", "remote", r.RemoteAddr, "err", err)
 }
 

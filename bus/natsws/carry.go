@@ -24,6 +24,8 @@ var (
 	errServerEnded = errors.New("the server ended the connection")
 	errClientEnded = errors.New("the client ended the connection")
 	errStopping    = errors.New("the bridge is stopping")
+	errSilent      = errors.New("the server did not admit the client in time, and another one needed its place")
+	errFull        = errors.New("too many connections")
 )
 
 // carrier carries one connection.
@@ -33,11 +35,13 @@ type carrier struct {
 	end    func() // closes the underlying connection
 	server *link
 	jwt    string
-	out    []byte // to the client, not sent yet
+	out    []byte      // to the client, not sent yet
+	admit  func() bool // reserves the place of a client that the server has admitted; nil after that
 }
 
-// carry returns when one side has ended, or stop is closed, with the reason. The other side receives the reason.
-func (c *carrier) carry(stop <-chan struct{}) (err error) {
+// carry returns when one side has ended, place ends, or stop is closed, with the reason. The other side receives the
+// reason, except from a client that makes room for another one: its connection ends at once.
+func (c *carrier) carry(place context.Context, stop <-chan struct{}) (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 3)
@@ -49,6 +53,11 @@ func (c *carrier) carry(stop <-chan struct{}) (err error) {
 	case err = <-ended:
 	case <-stop:
 		err = errStopping
+	case <-place.Done():
+		if err = errStopping; errors.Is(context.Cause(place), errSilent) {
+			err = errSilent
+			c.end()
+		}
 	}
 	_ = c.server.SetDeadline(time.Unix(1, 0)) // unblocks the goroutine that waits for the server
 	hurry := time.AfterFunc(closeTimeout, func() { cancel(); c.end() })
@@ -64,6 +73,8 @@ func closeCode(err error) (websocket.StatusCode, string) {
 	switch {
 	case errors.Is(err, errStopping):
 		return websocket.StatusGoingAway, "the runner is stopping"
+	case errors.Is(err, errFull):
+		return websocket.StatusTryAgainLater, errFull.Error()
 	case errors.Is(err, errServerEnded):
 		return websocket.StatusNormalClosure, "the NATS server ended the connection"
 	}
@@ -94,6 +105,12 @@ func (c *carrier) toClient(ctx context.Context) error {
 
 // line processes one line of the protocol and the payload that follows it.
 func (c *carrier) line(ctx context.Context, line []byte) error {
+	if c.admit != nil && admits(line) {
+		if !c.admit() {
+			return errFull
+		}
+		c.admit = nil
+	}
 	switch {
 	case bytes.HasPrefix(line, []byte("INFO ")):
 		said, err := parseInfo(line[len("INFO "):])
@@ -113,6 +130,16 @@ func (c *carrier) line(ctx context.Context, line []byte) error {
 	}
 	c.out = append(c.out, line...)
 	return nil
+}
+
+// admits reports whether a server says this only to a client that it has admitted.
+func admits(line []byte) bool {
+	for _, first := range []string{"INFO ", "PING\r", "-ERR "} {
+		if bytes.HasPrefix(line, []byte(first)) {
+			return false
+		}
+	}
+	return true
 }
 
 // payload carries n bytes, a frame at a time.

@@ -20,6 +20,9 @@ import (
 // Pattern is the pattern to mount the handler at.
 const Pattern = "GET /gateway"
 
+// maxSilent limits the connections that have not connected by the protocol yet.
+const maxSilent = 64
+
 // Options configures [New]. The zero value is usable.
 type Options struct {
 	// Allowed reports whether a request is admitted with the token of its connect, "" for none. Nil admits everyone.
@@ -45,7 +48,7 @@ type Options struct {
 type Bridge struct {
 	c       *client.Client
 	o       Options
-	places  places
+	places  *upgrade.Places
 	stop    chan struct{}
 	once    sync.Once
 	open    sync.WaitGroup
@@ -63,7 +66,7 @@ func New(c *client.Client, o Options) *Bridge {
 	if o.Allowed == nil {
 		o.Allowed = func(*http.Request, string) bool { return true }
 	}
-	return &Bridge{c: c, o: o, places: places{most: o.MaxConnections}, stop: make(chan struct{}), started: time.Now()}
+	return &Bridge{c: c, o: o, places: upgrade.NewPlaces(o.MaxConnections, maxSilent), stop: make(chan struct{}), started: time.Now()}
 }
 
 // Close ends all connections and returns when they have ended.
@@ -94,13 +97,13 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	default:
 	}
-	if session != "" && !b.places.take() {
+	if session != "" && !b.places.Take() {
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "too many connections", http.StatusServiceUnavailable)
 		return
 	}
 	if session != "" {
-		defer b.places.release()
+		defer b.places.Release()
 	}
 	b.open.Add(1)
 	defer b.open.Done()

@@ -79,8 +79,8 @@ func (c *conn) converse(ctx context.Context, r *http.Request) {
 	p := &peer{conn: c}
 	p.subs.init(p)
 	defer p.subs.close()
-	silent := c.b.places.wait(func() { c.cancel(errSilent); c.end() })
-	defer c.b.places.spoken(silent)
+	silent := c.b.places.Wait(func() { c.cancel(errSilent); c.end() })
+	defer c.b.places.Spoken(silent)
 	if err := c.event("connect.challenge", map[string]any{"nonce": rand.Text(), "ts": time.Now().UnixMilli()},
 		nil); err != nil {
 		return
@@ -89,12 +89,12 @@ func (c *conn) converse(ctx context.Context, r *http.Request) {
 	ok := p.connect(hello, r)
 	cancel()
 	if p.placed {
-		defer c.b.places.release()
+		defer c.b.places.Release()
 	}
 	if !ok {
 		return
 	}
-	c.b.places.spoken(silent)
+	c.b.places.Spoken(silent)
 	c.ws.SetReadLimit(maxFrame)
 	c.parts.Go(func() { p.tick(ctx) })
 	p.serve(ctx)
@@ -168,7 +168,7 @@ func (p *peer) connect(ctx context.Context, r *http.Request) bool {
 	case !p.b.o.Allowed(r, params.Auth.Token) && !p.b.o.Allowed(r, params.Auth.Password):
 		return refuse("UNAUTHORIZED", "the runner's token is missing or wrong")
 	}
-	if p.placed = p.b.places.take(); !p.placed {
+	if p.placed = p.b.places.Take(); !p.placed {
 		return refuse("UNAVAILABLE", "too many connections")
 	}
 	granted := slices.DeleteFunc(slices.Clone(scopes), func(s string) bool {
