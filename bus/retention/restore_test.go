@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -126,5 +127,39 @@ func TestDeletionLeavesPayloadsOfOtherSessions(t *testing.T) {
 	r, err := w.store.Verify(bustest.Deadline(t), "s1", eventstore.VerifyOptions{})
 	if err != nil || !r.OK() || r.Blobs != 1 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A restore that is refused, because its session has begun before it or has gone on during it, leaves no payload that
+// no deletion would find.
+func TestRefusedRestoreLeavesNoPayload(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, during := range []bool{false, true} {
+		w.log("s1", big(), big())
+		file := w.putAway("s1")
+		runner, err := w.open("s1")
+		w.must(err)
+		begin := func() {
+			w.must(runner.Append(bustest.Deadline(t), schemas.Event{Session: "s1", Seq: 1, Time: time.Now(), Source: "/r",
+				Data: big()}))
+			w.must(runner.Flush(bustest.Deadline(t)))
+		}
+		restore := &early{bytes.NewReader(file), false, begin}
+		if !during {
+			begin()
+			restore.begun = func() {}
+		}
+		if _, err = archive.Restore(bustest.Deadline(t), w.conn, w.store, restore); !errors.Is(err, archive.ErrExists) {
+			t.Errorf("restored: %v", err)
+		}
+		r, err := w.store.Verify(bustest.Deadline(t), "s1", eventstore.VerifyOptions{})
+		if err != nil || !r.OK() || r.Blobs != 1 {
+			t.Errorf("what has begun is %+v, %v", r, err)
+		}
+		w.deleted("s1", time.Millisecond)
+		if left := w.places("s1"); len(left) > 0 || w.chunks() > 0 {
+			t.Errorf("begun during the restore: %t, left: %v, %d chunks", during, left, w.chunks())
+		}
 	}
 }

@@ -62,7 +62,10 @@ func publish(ctx context.Context, c *bus.Conn, store *eventstore.Store, from io.
 		return ErrExists
 	}
 	next := func(header map[string][]string, body []byte) error { return r.message(ctx, header, body) }
-	_, err := read(from, next, func(ref string, data []byte) error { return store.PutPayload(ctx, ref, data) })
+	_, err := read(from, next, func(ref string, data []byte) error {
+		r.payloads = append(r.payloads, payload{ref, data})
+		return nil
+	})
 	return err
 }
 
@@ -79,51 +82,82 @@ func fitting(most int64) func(header map[string][]string, body []byte) error {
 }
 
 type restoring struct {
-	conn    *bus.Conn
-	store   *eventstore.Store
-	session string
-	subject string
-	stored  int      // messages of the archive that the log has
-	id      string   // of the restore
-	have    []string // hashes of the messages that are there and have not been met
-	tail    uint64   // place of the newest message
+	conn     *bus.Conn
+	store    *eventstore.Store
+	session  string
+	subject  string
+	stored   int       // messages of the archive that the log has
+	id       string    // of the restore
+	have     []string  // hashes of the messages that are there and have not been met
+	tail     uint64    // place of the newest message
+	payloads []payload // of the message that comes next
 }
 
+// message stores a message that the log does not have. Its payloads are put only once the log is known to be the
+// beginning of the archive: a deletion finds payloads by the messages that name them.
 func (r *restoring) message(ctx context.Context, header map[string][]string, body []byte) error {
-	if len(r.have) > 0 {
-		if r.have[0] != schemas.Hash(header, body) {
-			return ErrExists
-		}
-		r.have = r.have[1:]
-		r.stored++
-		return nil
+	if len(r.have) > 0 && r.have[0] != schemas.Hash(header, body) {
+		return ErrExists
 	}
+	for _, p := range r.payloads {
+		if err := r.store.PutPayload(ctx, p.Ref, p.Data); err != nil {
+			return err
+		}
+	}
+	if len(r.have) > 0 {
+		r.have = r.have[1:]
+	} else if err := r.send(ctx, header, body); err != nil {
+		return err
+	}
+	r.stored++
+	r.payloads = nil
+	return nil
+}
+
+func (r *restoring) send(ctx context.Context, header map[string][]string, body []byte) error {
 	m := &nats.Msg{Subject: r.subject, Header: nats.Header(maps.Clone(header)), Data: body}
 	m.Header.Set(schemas.HeaderRestore, r.id)
 	ack, err := r.conn.Events().PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(r.tail),
 		natsio.UntilLeader())
-	if natsio.Outdated(err) && r.extended(ctx) {
-		return ErrExists
+	if natsio.Outdated(err) {
+		if named, extended := r.extended(ctx); extended {
+			return errors.Join(ErrExists, r.takeBack(ctx, named))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("store a message behind %d of the stream, call again to go on: %w", r.tail, err)
 	}
 	r.tail = ack.Sequence
-	r.stored++
 	return nil
 }
 
 // extended reports whether another process has extended the log, as a runner does that has opened it before the first
-// message was restored.
-func (r *restoring) extended(ctx context.Context) bool {
-	n := 0
+// message was restored, and which payloads the log names.
+func (r *restoring) extended(ctx context.Context) (named map[string]bool, extended bool) {
+	n, named := 0, map[string]bool{}
 	for m, err := range r.store.Messages(ctx, r.session) {
 		if err != nil {
-			return false
+			return nil, false
 		}
-		if !m.Foreign {
-			n++
+		if m.Foreign {
+			continue
+		}
+		n++
+		events, _ := schemas.SplitLog(r.session, m.Header, m.Payload) // a deletion does not find those of a damaged one
+		for _, e := range events {
+			named[e.Ref] = true
 		}
 	}
-	return n > r.stored
+	return named, n > r.stored
+}
+
+// takeBack deletes the payloads of the message that has found no place. The log may name some of them: another restore
+// has stored this message, or an earlier message has equal data.
+func (r *restoring) takeBack(ctx context.Context, named map[string]bool) (err error) {
+	for _, p := range r.payloads {
+		if !named[p.Ref] && eventstore.OwnPayload(r.session, p.Ref) {
+			err = errors.Join(err, r.store.DeletePayload(ctx, r.session, p.Ref, 0))
+		}
+	}
+	return err
 }
