@@ -71,8 +71,8 @@ func openLog(ctx context.Context, b backend, s *Store, o *Options, session strin
 	if err == nil {
 		err = l.checkFences(ctx, end.fences)
 	}
-	if err == nil && end.found {
-		err = l.checkRestored(ctx, end.last)
+	if err == nil {
+		err = l.checkRestored(ctx, end)
 	}
 	if err == nil && end.found {
 		l.head, err = end.last.end(session)

@@ -32,9 +32,9 @@ type Options struct {
 	// OutcomeTimeout is how long a log tries to find out the outcome of an append, and how long a read is retried while
 	// the server cannot be reached; 0 means 30 s.
 	OutcomeTimeout time.Duration
-	// InProgress reports whether the deletion or the restore of the session with this id is in progress. [Store.Open]
-	// calls it for each fence behind the log, and for a log whose newest message was restored. Without it no session is
-	// being deleted or restored.
+	// InProgress reports whether the deletion or the restore of the session with this id is in progress; for the id "",
+	// whether any restore is. [Store.Open] calls it for each fence behind the log, for a log whose newest message was
+	// restored, and with "" for a log without messages. Without it no session is being deleted or restored.
 	InProgress func(ctx context.Context, session, id string) (bool, error)
 	// Heal permits reading an object to delete messages that no client put into the object store: answers of a NATS
 	// server that somebody directed there. It needs the permission to delete messages of that stream. Without Heal such

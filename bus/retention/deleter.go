@@ -150,8 +150,8 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 	return d.complete(ctx, rec)
 }
 
-// InProgress reports whether the deletion or the restore of a session with this id is in progress. It is
-// [eventstore.Options.InProgress].
+// InProgress reports whether the deletion or the restore of a session with this id is in progress; for the id "",
+// whether any restore is. It is [eventstore.Options.InProgress].
 func (d *Deleter) InProgress(ctx context.Context, session, id string) (bool, error) {
 	rec := &record{session: session}
 	// The leader knows of a restore before its first message is stored, another replica may not.
@@ -167,7 +167,10 @@ func (d *Deleter) InProgress(ctx context.Context, session, id string) (bool, err
 	if err != nil {
 		return false, fmt.Errorf("retention: what is in progress for session %s: %w", session, err)
 	}
-	return id != "" && rec.ID == id, nil
+	if id == "" {
+		return rec.restores(), nil
+	}
+	return rec.ID == id, nil
 }
 
 // Resume completes a deletion of the session that was interrupted, or that another process is carrying out. Without one

@@ -14,8 +14,8 @@ import (
 // ErrOtherRestore is wrapped by the error of a restore while that of another archive of the session is not complete.
 var ErrOtherRestore = errors.New("another archive of the session is being restored")
 
-// Restore is a restore of a session in progress. The session does not open while the last message of its log has the
-// ID of the restore in its header [schemas.HeaderRestore].
+// Restore is a restore of a session in progress. The session does not open while its log has no message, or the last
+// one has the ID of the restore in its header [schemas.HeaderRestore].
 type Restore struct {
 	ID string
 

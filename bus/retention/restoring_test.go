@@ -87,8 +87,8 @@ func (w *world) checkRestored(session string) {
 	}
 }
 
-// A restore that dies behind any message leaves a log that does not open, is not deleted by a keeper, and is completed
-// by the next restore. It opens then.
+// A restore that dies before its first message, or behind any, leaves a log that does not open, is not deleted by a
+// keeper, and is completed by the next restore. It opens then.
 func TestInterruptedRestoreDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -96,7 +96,7 @@ func TestInterruptedRestoreDoesNotOpen(t *testing.T) {
 		w.log("s1", small(), small())
 	}
 	file := w.putAway("s1")
-	for lines := 2; lines < bytes.Count(file, []byte("\n")); lines++ {
+	for lines := 1; lines < bytes.Count(file, []byte("\n")); lines++ {
 		_, err := archive.Restore(bustest.Deadline(t), w.conn, w.store, newDying(file, lines))
 		if !errors.Is(err, errCrash) {
 			t.Fatal(err)
