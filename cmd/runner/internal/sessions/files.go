@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"syscall"
 
 	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/bus/retention"
@@ -93,8 +95,28 @@ func (a *Archive) Run(ctx context.Context, io *cli.IO) error {
 		if !a.Delete {
 			return nil
 		}
+		if err := syncDir(filepath.Dir(to)); err != nil {
+			return fmt.Errorf("session %s is archived and not deleted: a power failure could lose %s: %w", session, to, err)
+		}
 		return p.delete(ctx, io, retention.Request{Session: session, At: s.Tail, Reason: "archived"})
 	})
+}
+
+// syncDir makes the names of new files in a directory last: a file that is synced itself can still be lost with its name.
+// Some file systems cannot sync a directory, nor can Windows.
+func syncDir(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	if err := dir.Sync(); !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
 }
 
 func (p *place) archive(ctx context.Context, session, to string) (s archive.Summary, err error) {
