@@ -10,6 +10,7 @@ import (
 
 	"github.com/loopbus/loopbus/providers/internal/wtf8"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/progress"
 )
 
 // A StreamFunc calls a model through one API. The package documentation describes the stream. It does not modify the
@@ -40,7 +41,7 @@ const (
 
 // IdlePatience is the number of idle limits for which a vendor may send events that do not advance the reply: one
 // hour by default.
-const IdlePatience = 12
+const IdlePatience = progress.Patience
 
 // Request is one call of a model, with everything it needs from its process. The zero value of a field is its default
 // or means nothing, as documented there.

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -16,9 +17,11 @@ import (
 // ClientOptions configures [NewClient].
 type ClientOptions struct {
 	// IdleTimeout is how long the server of a call may send nothing before the call fails, because the server counts as
-	// lost; 0 means five seconds. Servers send a heartbeat every second. How long a reply may make no progress is up to
-	// the context of the call: what has no event is not yielded.
+	// lost; 0 means five seconds. Servers send a heartbeat every second. How long a reply may have no event is up to the
+	// context of the call: what has no event is not yielded.
 	IdleTimeout time.Duration
+	// StallTimeout is how long the events of a reply may make no progress; 0 means an hour, as for the reply of a vendor.
+	StallTimeout time.Duration
 	// MaxBytes is the maximum size of a request, and of one event of an answer; 0 means 64 MiB.
 	MaxBytes int
 	// MaxTotal limits the bytes of the answers of all calls that are not decoded yet; 0 means 128 MiB. If they are used
@@ -46,6 +49,7 @@ func NewClient(c *bus.Conn, o ClientOptions) *Client {
 	if o.IdleTimeout == 0 {
 		o.IdleTimeout = idleTimeout
 	}
+	o.StallTimeout = cmp.Or(o.StallTimeout, defaultStallTimeout)
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultMaxBytes
 	}
@@ -73,9 +77,11 @@ func (c *Client) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2
 			if err != nil {
 				e = call.finalEvent(ctx, failedReply(ctx, req.Model, err))
 			}
+			call.stall.Pause()
 			if !yield(e, nil) || e.Terminal() {
 				return
 			}
+			call.stall.Resume()
 		}
 	}
 }

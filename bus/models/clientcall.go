@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/progress"
 )
 
 // clientCall is a model call on the client's side.
@@ -20,6 +21,7 @@ type clientCall struct {
 	backlog     backlog
 	reader      partReader
 	meter       meter
+	stall       progress.Stall
 	frames      []byte   // received and not decoded yet, one per line
 	remaining   [][]byte // parts of the request that are not sent yet: the server is not known
 	control     string   // subject for messages to the call at its server; "" until the server is known
@@ -140,15 +142,33 @@ func (c *clientCall) sendRemaining(call string) error {
 	return nil
 }
 
-// event returns the event of a frame. It returns an error if the reply exceeds its bounds.
+// event returns the event of a frame. It returns an error if the reply exceeds its bounds or makes no progress.
 func (c *clientCall) event(f schemas.ModelFrame) (schemas.StreamEvent, error) {
 	e := *f.Event
 	e.Message = f.Message
 	if e.Terminal() && e.Message == nil {
 		return e, fmt.Errorf("message %d of the model call: %s without a message", c.reader.last, e.Type)
 	}
-	c.terminated = e.Terminal()
+	if c.terminated = e.Terminal(); !c.terminated {
+		if err := c.advance(e); err != nil {
+			return e, err
+		}
+	}
 	return e, c.meter.add(e)
+}
+
+// advance returns an error if the events of the reply have made no progress for too long, of which e is the last.
+func (c *clientCall) advance(e schemas.StreamEvent) error {
+	if progress.Made(e) {
+		c.stall.End()
+		return nil
+	}
+	c.stall.Begin()
+	if limit := c.client.o.StallTimeout; c.stall.Left(limit) <= 0 {
+		return schemas.NewFailure(schemas.FailureTimeout,
+			fmt.Sprintf("the server of the model has sent nothing but events without progress for %s", limit))
+	}
+	return nil
 }
 
 // finalEvent returns the terminal event of a call that failed on this side: failed, or, if ctx has ended, the terminal

@@ -14,14 +14,15 @@ import (
 const Provider = "bus"
 
 const (
-	queueGroup        = "models"         // of all servers
-	defaultMaxBytes   = 64 << 20         // bytes of a request, and of one event
-	defaultMaxTotal   = 256 << 20        // bytes of all requests that a server holds
-	defaultMaxAnswers = 128 << 20        // bytes of all answers that a client has not decoded yet
-	defaultHeartbeat  = time.Second      // maximum time between two messages to the caller
-	idleTimeout       = 5 * time.Second  // without a message; the loss of four heartbeats is tolerated
-	uploadTimeout     = 30 * time.Second // for all parts of a request to arrive
-	cancelTimeout     = time.Second      // for the final event of a cancelled call to arrive
+	queueGroup          = "models"        // of all servers
+	defaultMaxBytes     = 64 << 20        // bytes of a request, and of one event
+	defaultMaxTotal     = 256 << 20       // bytes of all requests that a server holds
+	defaultMaxAnswers   = 128 << 20       // bytes of all answers that a client has not decoded yet
+	defaultHeartbeat    = time.Second     // maximum time between two messages to the caller
+	idleTimeout         = 5 * time.Second // without a message; the loss of four heartbeats is tolerated
+	defaultStallTimeout = time.Hour
+	uploadTimeout       = 30 * time.Second // for all parts of a request to arrive
+	cancelTimeout       = time.Second      // for the final event of a cancelled call to arrive
 )
 
 // A Model answers a request with a stream that ends with a done or an error event. Stream may be called concurrently.

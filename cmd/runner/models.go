@@ -14,6 +14,7 @@ import (
 	"github.com/loopbus/loopbus/providers/limit"
 	"github.com/loopbus/loopbus/providers/rehearsal"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/progress"
 )
 
 // Models without a vendor; each is its own provider and API.
@@ -41,8 +42,10 @@ func newModels(o *options, conn *bus.Conn) modelSet {
 	if o.once {
 		pace = typingPace
 	}
-	m := modelSet{bus: models.NewClient(conn, models.ClientOptions{}),
-		local: map[string]models.Model{modelRehearsal: &rehearsal.Model{Delay: pace}}}
+	m := modelSet{
+		bus:   models.NewClient(conn, models.ClientOptions{StallTimeout: progress.Patience * o.Limits.IdleTimeout}),
+		local: map[string]models.Model{modelRehearsal: &rehearsal.Model{Delay: pace}},
+	}
 	if o.Models.played != nil {
 		m.local[modelScripted] = o.Models.played
 	}

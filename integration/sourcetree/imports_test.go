@@ -42,6 +42,7 @@ var importRules = []importRule{
 	{"schemas", nil, []string{"github.com/santhosh-tekuri/jsonschema/v5"}},
 	{"schemas/casetest", nil, nil},
 	{"schemas/keycache", nil, nil},
+	{"schemas/progress", []string{"schemas"}, nil},
 	{"schemas/toolargs", []string{"schemas"}, []string{"github.com/dlclark/regexp2"}},
 	{"schemas/toolargs/cached", []string{"schemas"}, nil},
 	{"sessionfile", []string{"schemas"}, nil},

@@ -27,9 +27,10 @@ func (s *Stream) Alive() {
 	case s.lingering > 0:
 		return
 	case s.progressed:
-		s.progressed, s.stalled = false, time.Time{}
-	case s.stalled.IsZero():
-		s.stalled = time.Now()
+		s.progressed = false
+		s.stall.End()
+	default:
+		s.stall.Begin()
 	}
 	s.pause()
 	s.resume()
@@ -51,17 +52,21 @@ func (s *Stream) Linger() {
 		return // a repeated reason does not extend the time
 	}
 	s.pause()
-	s.lingering, s.progressed, s.stalled = wait, false, time.Time{}
+	s.lingering, s.progressed = wait, false
+	s.stall.End()
 	s.idle = time.AfterFunc(wait, func() { s.cancel(io.EOF) }) // the cause is what the body's reader gets
 }
 
 // idleText returns the error text of a stream that received nothing, or nothing that advanced the reply, for too long.
 func (s *Stream) idleText() string {
-	if most := providers.IdlePatience * s.idleLimit; !s.stalled.IsZero() && time.Since(s.stalled) >= most {
+	if most := s.patience(); s.stall.Left(most) <= 0 {
 		return fmt.Sprintf("stream timed out: nothing but heartbeats for %s", most)
 	}
 	return fmt.Sprintf("stream timed out: nothing for %s", s.idleLimit)
 }
+
+// patience returns how long the vendor may send events that do not advance the reply.
+func (s *Stream) patience() time.Duration { return providers.IdlePatience * s.idleLimit }
 
 // pause stops the idle timer.
 func (s *Stream) pause() {
@@ -76,8 +81,8 @@ func (s *Stream) resume() {
 		s.lingering, s.idle, s.hasty = 0, nil, true
 	}
 	wait := s.idleLimit
-	if s.idleLimit > 0 && !s.stalled.IsZero() && !s.progressed {
-		wait = max(0, min(wait, providers.IdlePatience*s.idleLimit-time.Since(s.stalled)))
+	if s.idleLimit > 0 && !s.progressed {
+		wait = max(0, min(wait, s.stall.Left(s.patience())))
 	}
 	switch {
 	case s.lingering > 0:

@@ -86,6 +86,44 @@ func TestTheEndOfTheBodyIsNotAwaitedForLong(t *testing.T) {
 	}
 }
 
+// TestOnlyProgressKeepsAReply has vendors that send an event every four minutes, all of them without words.
+func TestOnlyProgressKeepsAReply(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		event func(s *assemble.Stream, text *assemble.Block, n int)
+		waits time.Duration // for ten hours if there is progress
+	}{
+		"heartbeats":    {func(*assemble.Stream, *assemble.Block, int) {}, time.Hour + 4*time.Minute},
+		"empty deltas":  {func(_ *assemble.Stream, text *assemble.Block, _ int) { text.Delta("") }, time.Hour + 4*time.Minute},
+		"a signature":   {func(_ *assemble.Stream, text *assemble.Block, _ int) { text.AddSignature("s") }, 10 * time.Hour},
+		"blocks":        {func(s *assemble.Stream, _ *assemble.Block, _ int) { s.OpenThinking().End() }, 10 * time.Hour},
+		"output tokens": {func(s *assemble.Stream, _ *assemble.Block, n int) { s.SetUsage(schemas.Usage{Output: int64(n)}) }, 10 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				collect(t, t.Context(), request(), func(ctx context.Context, s *assemble.Stream) error {
+					text := s.OpenText()
+					for n := 1; ctx.Err() == nil && time.Since(began) < 10*time.Hour; n++ {
+						s.Alive()
+						tc.event(s, text, n)
+						select {
+						case <-time.After(4 * time.Minute):
+						case <-ctx.Done():
+						}
+					}
+					s.Finish(schemas.StopStop)
+					return context.Cause(ctx)
+				})
+				if waited := time.Since(began); waited != tc.waits {
+					t.Errorf("waited %s, want %s", waited, tc.waits)
+				}
+			})
+		})
+	}
+}
+
 // TestTheTotalIsAtLeastTheSum holds for servers that send no total, or one that leaves something out.
 func TestTheTotalIsAtLeastTheSum(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"github.com/loopbus/loopbus/providers/internal/held"
 	"github.com/loopbus/loopbus/providers/internal/transport"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/progress"
 )
 
 var errNoFinish = schemas.NewFailure(schemas.FailureConnection, "stream ended without a stop reason")
@@ -26,11 +27,11 @@ type Stream struct {
 
 	idle       *time.Timer // runs while play waits for the vendor; nil without a limit
 	idleLimit  time.Duration
-	progressed bool          // the reply has advanced since the last Alive
-	grew       bool          // its content has
-	stalled    time.Time     // when the reply stopped advancing; zero if it advances
-	lingering  time.Duration // until the end of the body, instead of idleLimit; 0 unless the reply may be complete
-	hasty      bool          // the vendor told the end of the reply before it came
+	progressed bool           // the reply has advanced since the last Alive
+	grew       bool           // its content has
+	stall      progress.Stall // the time without progress
+	lingering  time.Duration  // until the end of the body, instead of idleLimit; 0 unless the reply may be complete
+	hasty      bool           // the vendor told the end of the reply before it came
 
 	limits   providers.Limits
 	size     int64 // bytes of all blocks
@@ -174,16 +175,12 @@ func (s *Stream) send(e schemas.StreamEvent) {
 		return
 	}
 	s.pause()
-	begun := time.Time{}
-	if !s.stalled.IsZero() {
-		begun = time.Now()
-	}
+	s.progressed = s.progressed || progress.Made(e)
+	s.stall.Pause()
 	s.yielding = true
 	more := s.yield(e, nil)
 	s.yielding = false
-	if !begun.IsZero() {
-		s.stalled = s.stalled.Add(time.Since(begun))
-	}
+	s.stall.Resume()
 	if s.left = !more; s.left {
 		s.cancel(nil)
 		return
