@@ -25,8 +25,8 @@ func modelChannels() []apiChannel {
 				"comes message by message. The NATS server answers with status 503 if no process serves models.",
 			nil, area("model requests"), "receive", "receiveModelRequest", "Take a request for a model."},
 		{"modelCalls", s.ModelCall("{modelCall}"), "A model call that is served",
-			"Further messages of the caller to the process that serves the call: its cancellation, or the parts of a " +
-				"request that was too big for one message.",
+			"Further messages of the caller to the process that serves the call: its cancellation, its heartbeats, " +
+				"or the parts of a request that was too big for one message.",
 			[]string{"modelCall"}, area("model control"), "receive", "receiveModelControl",
 			"Receive a message for a model call that is served."},
 		{"modelAnswers", "", "The answer to a model request",
@@ -77,6 +77,9 @@ func modelForms() []apiMessage {
 		{area: "model control", key: "model_cancel", title: "cancel", headers: "modelCancelHeaders",
 			payload: obj("description", "Empty; ignored."),
 			summary: "The model call named in the subject is to stop. It has no number."},
+		{area: "model control", key: "model_caller_heartbeat", title: "heartbeat of the caller", headers: "modelHeartbeatHeaders",
+			payload: obj("description", "Empty; ignored."),
+			summary: "The caller of the model call named in the subject is there, every five seconds. It has no number."},
 		{area: "model control", key: "model_request_part", title: "part of a request", headers: "modelHeaders",
 			payload: obj("description", "Bytes of the request: put together in the order of their numbers they are its JSON."),
 			summary: "A part of a request, from the second on."},
@@ -96,11 +99,16 @@ func modelHeaderSchemas() object {
 			"required", []string{schemas.HeaderModelSeq}, "properties", obj(
 				schemas.HeaderModelSeq, text("Number of the message: 1, 2, 3 … without a gap.", "pattern", "^[1-9][0-9]*$"),
 				schemas.HeaderModelMore, text("The payload goes on in the next message.", "const", "1"),
-				schemas.HeaderModelToken, text("Of a request: only a cancellation with this value stops the call."),
+				schemas.HeaderModelToken, text("Of a request: only a cancellation or heartbeat with this value counts."),
+				schemas.HeaderModelHeartbeat, text("Of a request: the caller sends heartbeats.", "const", "1"),
 			)),
 		"modelCancelHeaders", obj("type", "object", "description", "Cancels a call.",
 			"required", []string{schemas.HeaderModelCancel}, "properties", obj(
 				schemas.HeaderModelCancel, text("Cancels the call. The value is the token of the request, or 1."),
+			)),
+		"modelHeartbeatHeaders", obj("type", "object", "description", "A heartbeat of the caller.",
+			"required", []string{schemas.HeaderModelHeartbeat}, "properties", obj(
+				schemas.HeaderModelHeartbeat, text("The value is the token of the request, or 1."),
 			)),
 	)
 }

@@ -10,8 +10,11 @@ const (
 	HeaderModelSeq    = "Loopbus-Model-Seq"    // number of the message: 1, 2, 3 ... without a gap
 	HeaderModelMore   = "Loopbus-Model-More"   // "1": the payload continues in the next message
 	HeaderModelLines  = "Loopbus-Model-Lines"  // "1", of a request: an answer may have several frames, one a line
-	HeaderModelToken  = "Loopbus-Model-Token"  // of a request: only a cancellation with this value stops the call
+	HeaderModelToken  = "Loopbus-Model-Token"  // of a request: what a cancellation or a heartbeat names
 	HeaderModelCancel = "Loopbus-Model-Cancel" // the token, or "1": stop the call; such a message has no number
+	// HeaderModelHeartbeat is "1" in a request whose caller sends heartbeats: messages without a number in which this
+	// header is the token, or "1".
+	HeaderModelHeartbeat = "Loopbus-Model-Heartbeat"
 )
 
 // ModelAnswers is the token below a client's inbox at which it receives the answers of models:

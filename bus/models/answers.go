@@ -115,10 +115,13 @@ func (c *Client) wakeAll() {
 	}
 }
 
-// cancel requests that the server of a call stops it. The token is that of the call's answers: a server that answers
-// one call and names another one's control subject does not cancel that.
-func (c *Client) cancel(control, token string) {
-	_ = c.nc.PublishMsg(&nats.Msg{Subject: control, Header: nats.Header{schemas.HeaderModelCancel: {token}}})
+// cancel requests that the server of a call stops it.
+func (c *Client) cancel(control, token string) { c.tell(control, schemas.HeaderModelCancel, token) }
+
+// tell sends a message without a number to a call. The token is that of the call's answers: a server that answers one
+// call and names another one's control subject neither cancels that nor keeps it alive.
+func (c *Client) tell(control, header, token string) {
+	_ = c.nc.PublishMsg(&nats.Msg{Subject: control, Header: nats.Header{header: {token}}})
 }
 
 // backlog is the queue of the answers to a call that its reader has not taken yet. It drops answers beyond its limit,

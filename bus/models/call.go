@@ -11,14 +11,14 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // serverCall is a model call on the server's side.
 //
 // Every message to the caller has the call's control subject as its reply subject. If the caller no longer subscribes,
-// the NATS server replies with status 503: so the next heartbeat detects a caller that was lost.
+// the NATS server replies with status 503: so the next heartbeat detects a caller that was lost. Not every loss shows so:
+// callers send heartbeats too.
 type serverCall struct {
 	s        *Server
 	first    *nats.Msg
@@ -30,6 +30,7 @@ type serverCall struct {
 	whole    chan []byte // receives the complete request
 	complete bool        // the request is complete: further parts are dropped
 	cancel   context.CancelCauseFunc
+	silence  *time.Timer // ends the call if nothing comes from a caller that sends heartbeats; else nil
 	model    schemas.ModelRef
 
 	mu       sync.Mutex
@@ -54,6 +55,7 @@ func (c *serverCall) run(ctx context.Context) {
 	}
 	defer c.releaseQuota()
 	c.receive(c.first)
+	defer c.expectHeartbeats()()
 	defer c.s.register(c)()
 	c.frames = newBatcher(&c.out, c.first.Header.Get(schemas.HeaderModelLines) != "")
 	defer c.frames.close()
@@ -85,23 +87,28 @@ func (c *serverCall) refuse(ctx context.Context, reason error) {
 	c.fail(ctx, reason)
 }
 
-// receive handles a message to the call: a part of its request, a cancellation, or the status 503 of the NATS server,
-// which reports that the caller no longer subscribes. Only one goroutine may call it at a time.
+// receive handles a message to the call: a part of its request, a cancellation, a heartbeat, or the status 503 of the
+// NATS server, which reports that the caller no longer subscribes. Only one goroutine may call it at a time.
 func (c *serverCall) receive(m *nats.Msg) {
 	switch {
 	case m.Header.Get("Status") == "503" && len(m.Data) == 0:
 		c.cancel(errNoCaller)
 		return
 	case m.Header.Get(schemas.HeaderModelCancel) != "":
-		token := c.first.Header.Get(schemas.HeaderModelToken)
-		if token == "" || token == m.Header.Get(schemas.HeaderModelCancel) { // older callers have none
+		if c.mine(m.Header.Get(schemas.HeaderModelCancel)) {
 			c.cancel(errCancelled)
+		}
+		return
+	case m.Header.Get(schemas.HeaderModelHeartbeat) != "" && m.Header.Get(schemas.HeaderModelSeq) == "":
+		if c.mine(m.Header.Get(schemas.HeaderModelHeartbeat)) {
+			c.heard()
 		}
 		return
 	}
 	if c.complete {
 		return
 	}
+	c.heard()
 	if !c.take(len(m.Data)) {
 		c.cancel(errQuotaExceeded)
 		return
@@ -197,22 +204,6 @@ func (c *serverCall) request(ctx context.Context) (req schemas.ModelRequest, err
 		return req, fmt.Errorf("%w: the request was not whole after %s", errModelLost, uploadTimeout)
 	case <-ctx.Done():
 		return req, context.Cause(ctx)
-	}
-}
-
-// heartbeats sends heartbeats until stop is called.
-func (c *serverCall) heartbeats(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a cancelled model may take a while to return
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for natsio.Wait(ctx, c.s.o.Heartbeat) {
-			_ = c.out.write(nil) // if it fails, the IdleTimeout of the caller ends the call
-		}
-	}()
-	return func() {
-		cancel()
-		<-ended
 	}
 }
 

@@ -22,6 +22,7 @@ type ClientOptions struct {
 	IdleTimeout time.Duration
 	// StallTimeout is how long the events of a reply may make no progress; 0 means an hour, as for the reply of a vendor.
 	StallTimeout time.Duration
+	Heartbeat    time.Duration // between two heartbeats to the server of a call; 0 means five seconds
 	// MaxBytes is the maximum size of a request, and of one event of an answer; 0 means 64 MiB.
 	MaxBytes int
 	// MaxTotal limits the bytes of the answers of all calls that are not decoded yet; 0 means 128 MiB. If they are used
@@ -50,6 +51,7 @@ func NewClient(c *bus.Conn, o ClientOptions) *Client {
 		o.IdleTimeout = idleTimeout
 	}
 	o.StallTimeout = cmp.Or(o.StallTimeout, defaultStallTimeout)
+	o.Heartbeat = cmp.Or(o.Heartbeat, defaultCallerHeartbeat)
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultMaxBytes
 	}
@@ -115,6 +117,7 @@ func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*clientCa
 	request := partMsg(c.conn.Subjects().ModelRequest(), answers, 1, len(all) > 1, all[0])
 	request.Header[schemas.HeaderModelLines] = []string{"1"}
 	request.Header[schemas.HeaderModelToken] = []string{call.token}
+	request.Header[schemas.HeaderModelHeartbeat] = []string{"1"}
 	if err := nc.PublishMsg(request); err != nil {
 		call.close()
 		return nil, fmt.Errorf("%w: %w", errModelLost, err)

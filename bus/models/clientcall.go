@@ -14,29 +14,34 @@ import (
 
 // clientCall is a model call on the client's side.
 type clientCall struct {
-	client      *Client
-	nc          *nats.Conn
-	idleTimeout time.Duration
-	token       string // last token of the subject of the answers
-	backlog     backlog
-	reader      partReader
-	meter       meter
-	stall       progress.Stall
-	frames      []byte   // received and not decoded yet, one per line
-	remaining   [][]byte // parts of the request that are not sent yet: the server is not known
-	control     string   // subject for messages to the call at its server; "" until the server is known
-	terminated  bool     // the terminal event was received
+	client         *Client
+	nc             *nats.Conn
+	idleTimeout    time.Duration
+	token          string // last token of the subject of the answers
+	backlog        backlog
+	reader         partReader
+	meter          meter
+	stall          progress.Stall
+	frames         []byte   // received and not decoded yet, one per line
+	remaining      [][]byte // parts of the request that are not sent yet: the server is not known
+	control        string   // subject for messages to the call at its server; "" until the server is known
+	terminated     bool     // the terminal event was received
+	stopHeartbeats func()   // nil until the server is known
 }
 
 // close removes the call and cancels it at its server, unless it has ended there. If the server is not known yet, the
 // client cancels the call when the first answer arrives.
 func (c *clientCall) close() {
+	if c.stopHeartbeats != nil {
+		c.stopHeartbeats()
+	}
 	c.cancel()
 	c.client.unregister(c)
 }
 
 // cancel cancels the call at its server, if the server is known and has not ended the call. It has no answer and is not
-// retried: it is lost only with the connection, and then the server detects the loss of its caller.
+// retried: it is lost only with the connection, and then the server detects the loss of its caller, for which the caller
+// also sends heartbeats.
 func (c *clientCall) cancel() {
 	if c.control != "" && !c.terminated {
 		c.client.cancel(c.control, c.token)
@@ -127,10 +132,14 @@ func (c *clientCall) receive(ctx context.Context) (*nats.Msg, error) {
 	}
 }
 
-// sendRemaining sends the remaining parts of the request to the server that has accepted the call under this id.
+// sendRemaining sends the remaining parts of the request to the server that has accepted the call under this id, and
+// then heartbeats until the call is closed.
 func (c *clientCall) sendRemaining(call string) error {
 	if err := schemas.CheckToken("model call", call); err != nil {
 		return err
+	}
+	if c.control != "" {
+		return nil // only the first frame names the call
 	}
 	c.control = c.client.conn.Subjects().ModelCall(call)
 	for i, part := range c.remaining {
@@ -139,6 +148,7 @@ func (c *clientCall) sendRemaining(call string) error {
 		}
 	}
 	c.remaining = nil
+	c.stopHeartbeats = c.heartbeats()
 	return nil
 }
 

@@ -14,15 +14,17 @@ import (
 const Provider = "bus"
 
 const (
-	queueGroup          = "models"        // of all servers
-	defaultMaxBytes     = 64 << 20        // bytes of a request, and of one event
-	defaultMaxTotal     = 256 << 20       // bytes of all requests that a server holds
-	defaultMaxAnswers   = 128 << 20       // bytes of all answers that a client has not decoded yet
-	defaultHeartbeat    = time.Second     // maximum time between two messages to the caller
-	idleTimeout         = 5 * time.Second // without a message; the loss of four heartbeats is tolerated
-	defaultStallTimeout = time.Hour
-	uploadTimeout       = 30 * time.Second // for all parts of a request to arrive
-	cancelTimeout       = time.Second      // for the final event of a cancelled call to arrive
+	queueGroup             = "models"        // of all servers
+	defaultMaxBytes        = 64 << 20        // bytes of a request, and of one event
+	defaultMaxTotal        = 256 << 20       // bytes of all requests that a server holds
+	defaultMaxAnswers      = 128 << 20       // bytes of all answers that a client has not decoded yet
+	defaultHeartbeat       = time.Second     // maximum time between two messages to the caller
+	idleTimeout            = 5 * time.Second // without a message; the loss of four heartbeats is tolerated
+	defaultStallTimeout    = time.Hour
+	uploadTimeout          = 30 * time.Second // for all parts of a request to arrive
+	cancelTimeout          = time.Second      // for the final event of a cancelled call to arrive
+	defaultCallerHeartbeat = 5 * time.Second  // between two heartbeats of a caller
+	defaultCallerTimeout   = 30 * time.Second // without one; the loss of five is tolerated
 )
 
 // A Model answers a request with a stream that ends with a done or an error event. Stream may be called concurrently.
@@ -43,6 +45,8 @@ var (
 		"too many requests: the runner that serves models has taken in as much of others as it may")
 	errServerStopping = schemas.NewFailure(schemas.FailureConnection,
 		"connection lost: the runner that serves the model stops")
+	errCallerSilent = schemas.NewFailure(schemas.FailureConnection,
+		"connection lost: the runner that serves the model has no heartbeat of its caller")
 	// Causes of a cancellation by the caller.
 	errNoCaller  = errors.New("the caller no longer subscribes to the answers of the call")
 	errCancelled = errors.New("the caller has cancelled the call")

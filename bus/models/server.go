@@ -31,9 +31,13 @@ type ServerOptions struct {
 	Concurrency int           // calls at once; further calls are refused; 0 means DefaultConcurrency
 	StopTimeout time.Duration // how long running calls may continue after the context of Run has ended; 0 means 10 s
 	Heartbeat   time.Duration // maximum time between two messages to a caller; 0 means 1 s
-	MaxBytes    int           // maximum bytes of a request; 0 means 64 MiB
-	MaxTotal    int           // maximum bytes of the requests of all running calls; 0 means 256 MiB
-	Logger      *slog.Logger  // nil discards
+	// CallerTimeout is how long a caller that sends heartbeats may send none before its call ends; 0 means 30 s. It
+	// detects the loss of a caller where the NATS server does not: in another account, or where somebody else subscribes
+	// to all subjects.
+	CallerTimeout time.Duration
+	MaxBytes      int          // maximum bytes of a request; 0 means 64 MiB
+	MaxTotal      int          // maximum bytes of the requests of all running calls; 0 means 256 MiB
+	Logger        *slog.Logger // nil discards
 }
 
 // Server answers the model calls of [Client]s. Any number of servers, in any number of processes, share the calls. It
@@ -62,6 +66,7 @@ func NewServer(c *bus.Conn, o ServerOptions) *Server {
 	if o.Heartbeat == 0 {
 		o.Heartbeat = defaultHeartbeat
 	}
+	o.CallerTimeout = cmp.Or(o.CallerTimeout, defaultCallerTimeout)
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultMaxBytes
 	}
