@@ -44,8 +44,8 @@ func (l *Log) checkFences(ctx context.Context, fences []record) error {
 // is stored of it is not how the session ended: whoever went on from there would repeat what the rest of the log says.
 var ErrRestoring = errors.New("session is being restored")
 
-// checkRestored returns an error if the end of the log was stored by a restore that is in progress, or if the log has no
-// message and one is in progress.
+// checkRestored returns an error if the end of the log was stored by a restore that is in progress, or if the log has
+// no message and one is in progress.
 func (l *Log) checkRestored(ctx context.Context, end ending) error {
 	id := first(end.last.header, schemas.HeaderRestore)
 	if end.found && id == "" || l.o.InProgress == nil {

@@ -23,9 +23,9 @@ func (r TerminationReason) Failed() bool { return r == EndError || r == TimeoutR
 
 // SessionsQuery requests a page of all sessions, latest activity first. A session is listed if it matches all filters
 // that are set: it has one of Status, its Profile, its Parent, Text in its title or last message regardless of case,
-// and its last activity at or after After and before Before. If Revision, that of an earlier page, is set, only sessions
-// that have changed since are listed, in the order of their changes. Cursor is Next of the page before; the filters must
-// then be the same as for that page. Limit is at most [MaxQueryLimit]; 0 is 50.
+// and its last activity at or after After and before Before. If Revision, that of an earlier page, is set, only
+// sessions that have changed since are listed, in the order of their changes. Cursor is Next of the page before; the
+// filters must then be the same as for that page. Limit is at most [MaxQueryLimit]; 0 is 50.
 type SessionsQuery struct {
 	Status   []SessionStatus `json:"status,omitempty"`
 	Profile  string          `json:"profile,omitempty"`

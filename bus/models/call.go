@@ -17,8 +17,8 @@ import (
 // serverCall is a model call on the server's side.
 //
 // Every message to the caller has the call's control subject as its reply subject. If the caller no longer subscribes,
-// the NATS server replies with status 503: so the next heartbeat detects a caller that was lost. Not every loss shows so:
-// callers send heartbeats too.
+// the NATS server replies with status 503: so the next heartbeat detects a caller that was lost. Not every loss shows
+// so: callers send heartbeats too.
 type serverCall struct {
 	s        *Server
 	first    *nats.Msg

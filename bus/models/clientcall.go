@@ -40,8 +40,8 @@ func (c *clientCall) close() {
 }
 
 // cancel cancels the call at its server, if the server is known and has not ended the call. It has no answer and is not
-// retried: it is lost only with the connection, and then the server detects the loss of its caller, for which the caller
-// also sends heartbeats.
+// retried: it is lost only with the connection, and then the server detects the loss of its caller, for which the
+// caller also sends heartbeats.
 func (c *clientCall) cancel() {
 	if c.control != "" && !c.terminated {
 		c.client.cancel(c.control, c.token)

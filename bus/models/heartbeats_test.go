@@ -122,7 +122,8 @@ func TestHeartbeatsOfOthersKeepNoCall(t *testing.T) {
 	ended := make(chan struct{})
 	serveModels(t, bustest.Connect(t, server), halfReply(ended), models.ServerOptions{Heartbeat: 5 * time.Millisecond,
 		CallerTimeout: 200 * time.Millisecond})
-	nc, control, answers := begin(t, server, nats.Header{"Loopbus-Model-Heartbeat": {"1"}, "Loopbus-Model-Token": {"mine"}})
+	nc, control, answers := begin(t, server,
+		nats.Header{"Loopbus-Model-Heartbeat": {"1"}, "Loopbus-Model-Token": {"mine"}})
 	for {
 		f, err := schemas.DecodeModelFrame(next(t, answers).Data)
 		if err == nil && f.Event != nil && f.Event.Terminal() {

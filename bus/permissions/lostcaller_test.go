@@ -64,7 +64,8 @@ func TestALostCallerOfAnotherAccountEndsItsCall(t *testing.T) {
 			continue
 		}
 		for begun := time.Now(); time.Since(begun) < 1500*time.Millisecond; {
-			if m, err := signs.NextMsgWithContext(bustest.Deadline(t)); err != nil || m.Header.Get(schemas.HeaderModelHeartbeat) == "" {
+			m, err := signs.NextMsgWithContext(bustest.Deadline(t))
+			if err != nil || m.Header.Get(schemas.HeaderModelHeartbeat) == "" {
 				t.Fatalf("not a heartbeat: %v, %v", m, err)
 			}
 		}

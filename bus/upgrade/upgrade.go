@@ -1,6 +1,7 @@
 // Package upgrade makes WebSockets of requests whose connections end for certain. To close one the library first reads
 // what is left of a frame, without a time limit: a client that announces a frame of a terabyte, and sends more of it
-// than may be read, would keep its connection, and whoever closes it, for as long as it likes. [Places] limits how many there are.
+// than may be read, would keep its connection, and whoever closes it, for as long as it likes. [Places] limits how many
+// there are.
 package upgrade
 
 import (

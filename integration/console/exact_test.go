@@ -68,7 +68,8 @@ func TestNumbersAreShownAndExecutedAsWritten(t *testing.T) {
 	ran(args)
 	page.shows(".call .result", `"receipt": 98765432109876543210`)
 	page.lacks(".approval", "with other arguments")
-	asked := w.Until(t, "s1", "the request", func(e schemas.Event) bool { return e.Type() == schemas.EventApprovalRequested })
+	asked := w.Until(t, "s1", "the request",
+		func(e schemas.Event) bool { return e.Type() == schemas.EventApprovalRequested })
 	page.do(chromedp.Navigate(fmt.Sprintf("%s/#/s/s1/e/%d", w.site, asked[len(asked)-1].Seq)))
 	page.shows(".raw", numbers[0])
 

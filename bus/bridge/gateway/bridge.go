@@ -66,7 +66,8 @@ func New(c *client.Client, o Options) *Bridge {
 	if o.Allowed == nil {
 		o.Allowed = func(*http.Request, string) bool { return true }
 	}
-	return &Bridge{c: c, o: o, places: upgrade.NewPlaces(o.MaxConnections, maxSilent), stop: make(chan struct{}), started: time.Now()}
+	return &Bridge{c: c, o: o, places: upgrade.NewPlaces(o.MaxConnections, maxSilent), stop: make(chan struct{}),
+		started: time.Now()}
 }
 
 // Close ends all connections and returns when they have ended.

@@ -93,11 +93,14 @@ func TestOnlyProgressKeepsAReply(t *testing.T) {
 		event func(s *assemble.Stream, text *assemble.Block, n int)
 		waits time.Duration // for ten hours if there is progress
 	}{
-		"heartbeats":    {func(*assemble.Stream, *assemble.Block, int) {}, time.Hour + 4*time.Minute},
-		"empty deltas":  {func(_ *assemble.Stream, text *assemble.Block, _ int) { text.Delta("") }, time.Hour + 4*time.Minute},
-		"a signature":   {func(_ *assemble.Stream, text *assemble.Block, _ int) { text.AddSignature("s") }, 10 * time.Hour},
-		"blocks":        {func(s *assemble.Stream, _ *assemble.Block, _ int) { s.OpenThinking().End() }, 10 * time.Hour},
-		"output tokens": {func(s *assemble.Stream, _ *assemble.Block, n int) { s.SetUsage(schemas.Usage{Output: int64(n)}) }, 10 * time.Hour},
+		"heartbeats": {func(*assemble.Stream, *assemble.Block, int) {}, time.Hour + 4*time.Minute},
+		"empty deltas": {func(_ *assemble.Stream, text *assemble.Block, _ int) { text.Delta("") },
+			time.Hour + 4*time.Minute},
+		"a signature": {func(_ *assemble.Stream, text *assemble.Block, _ int) { text.AddSignature("s") }, 10 * time.Hour},
+		"blocks":      {func(s *assemble.Stream, _ *assemble.Block, _ int) { s.OpenThinking().End() }, 10 * time.Hour},
+		"output tokens": {func(s *assemble.Stream, _ *assemble.Block, n int) {
+			s.SetUsage(schemas.Usage{Output: int64(n)})
+		}, 10 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -102,8 +102,8 @@ func (a *Archive) Run(ctx context.Context, io *cli.IO) error {
 	})
 }
 
-// syncDir makes the names of new files in a directory last: a file that is synced itself can still be lost with its name.
-// Some file systems cannot sync a directory, nor can Windows.
+// syncDir makes the names of new files in a directory last: a file that is synced itself can still be lost with its
+// name. Some file systems cannot sync a directory, nor can Windows.
 func syncDir(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
