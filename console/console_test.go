@@ -32,7 +32,7 @@ func all(t *testing.T) map[string]string {
 		}
 	}
 	for _, name := range []string{"loopbus.js", "follow.js", "log.js", "stored.js", "approvals.js", "tools.js",
-		"fleet.js", "inputs.js", "numbers.js"} {
+		"fleet.js", "inputs.js", "numbers.js", "shapes.js"} {
 		content, err := fs.ReadFile(console.Files(), "client/"+name)
 		if err != nil {
 			t.Fatal(err)

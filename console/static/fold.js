@@ -36,7 +36,11 @@ export class Fold {
     if (update) this.#update(update);
     else if (event.seq > this.seq) {
       this.seq = event.seq;
-      this[`on_${event.type}`]?.(event, event.data);
+      try {
+        this[`on_${event.type}`]?.(event, event.data);
+      } catch (err) { // the events behind it are shown all the same
+        this.#note(event, "bad", `Event ${event.seq}, ${event.type}, cannot be shown`, err.message);
+      }
     }
     return this;
   }

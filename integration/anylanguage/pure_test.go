@@ -63,3 +63,16 @@ query: {"approvals":[{"args":{"id":12345678901234567890,"n":1}}]}
 command: {"call":"c1","args":{"id":12345678901234567890,"n":2}}
 `)
 }
+
+// One malformed entry of a bucket, answer or event does not take the others with it.
+func TestMalformedEntriesInJavaScript(t *testing.T) {
+	t.Parallel()
+	says(t, "malformed.mjs", `tools: b, f
+profiles: d of 10
+runners: r1 undefined, r2 true
+models: n
+sessions: s2
+approvals: s2
+events: the last
+`)
+}

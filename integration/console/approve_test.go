@@ -3,7 +3,10 @@
 package console_test
 
 import (
+	"context"
+	"encoding/json"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -11,6 +14,8 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
+	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/tools"
 )
 
 // A user changes the arguments of a call that waits for approval. Invalid JSON and arguments that do not match the
@@ -131,4 +136,27 @@ func TestNotifications(t *testing.T) {
 	silent.click(".call button", "Deny")
 	asked.until("it is gone", "open_.size === 0")
 	asked.lacks(".card", "after")
+}
+
+// A result that is too large for the log ends its own call. Another call of the session still waits for approval.
+func TestALargeResultEndsNoOtherCall(t *testing.T) {
+	loud := tools.Tool{
+		ToolDefinition: schemas.ToolDefinition{Name: "loud", Parameters: json.RawMessage(`{"type":"object"}`)},
+		Execute: func(context.Context, tools.Call) (schemas.ToolResult, error) {
+			return schemas.TextResult(strings.Repeat("x", 400<<10)), nil
+		}}
+	both := scripted.Calls("", schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":"waits"}`)},
+		schemas.ToolCall{Name: "echo", Arguments: json.RawMessage(`{"v":"waits, too"}`)},
+		schemas.ToolCall{Name: "loud", Arguments: json.RawMessage(`{}`)})
+	w := newWorld(t, system.Options{Model: chunked(t, both, scripted.Text("done")), Tools: []tools.Tool{loud},
+		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"echo", "loud"} }})
+	list := w.open("#/approvals")
+	list.shows("main", "Nothing waits for approval.")
+	w.Prompt(t, "s1", "go")
+	list.until("three calls wait", "document.querySelectorAll('.card').length === 3")
+	list.until("the loud one is approved", `(() => { const card = [...document.querySelectorAll(".card")].find((c) =>
+		c.querySelector(".tool").innerText === "loud"); card.querySelector("button").click(); return true; })()`)
+	w.Until(t, "s1", "the result", func(e schemas.Event) bool { return e.Type() == schemas.EventToolExecutionEnd })
+	list.until("the others wait", `document.querySelectorAll(".card").length === 2 &&
+		!document.querySelector(".cards").innerText.includes("loud")`)
 }

@@ -3,6 +3,7 @@
 
 import { eventsOf } from "./log.js";
 import { parse } from "./numbers.js";
+import { isAsked } from "./shapes.js";
 import { isTransient } from "./stored.js";
 import { republished, Tap } from "./follow.js";
 
@@ -56,7 +57,7 @@ export class Approvals {
     for (let cursor; ; ) {
       const page = await this.client.query(["approvals"], { limit: 1000, cursor }, o);
       partial ||= page.partial === true;
-      for (const a of page.approvals) {
+      for (const a of page.approvals.filter(isAsked)) {
         const key = keyOf(a);
         listed.add(key);
         if (this.#waiting.has(key) || this.#over.has(key)) continue;
@@ -81,7 +82,7 @@ export class Approvals {
     const still = new Set();
     for (let cursor; ; ) {
       const page = await this.client.query([session, "approvals"], { limit: 1000, cursor }, o);
-      for (const a of page.approvals) still.add(keyOf(a));
+      for (const a of page.approvals.filter(isAsked)) still.add(keyOf(a));
       if (!(cursor = page.next)) return still;
     }
   }
@@ -109,22 +110,24 @@ export class Approvals {
   }
 
   async *#event(e) {
-    if (e.type === "approval_requested") {
-      const d = e.data ?? (await this.#unlessUnreadable(async () => parse(await this.client.link.blob(e.dataref, this.signal))));
-      if (d === undefined) return; // its payload cannot be read: leave it to the index
-      const expires = d.timeoutMs > 0 ? new Date(Date.parse(e.time) + d.timeoutMs).toISOString() : undefined;
-      const { timeoutMs: _, ...asked } = d;
-      const a = { session: e.session, seq: e.seq, ...asked, requested: e.time, expires };
-      if (this.#waiting.has(keyOf(a))) return;
+    const requested = e.type === "approval_requested";
+    if (!requested && ![...this.#waiting.values()].some((a) => a.session === e.session)) return;
+    const d = e.data ?? (await this.#unlessUnreadable(async () => parse(await this.client.link.blob(e.dataref, this.signal))));
+    if (d === undefined) return; // its payload cannot be read: leave it to the index
+    if (requested) {
+      const { timeoutMs, ...asked } = d;
+      const until = new Date(Date.parse(e.time) + timeoutMs);
+      const a = { ...asked, session: e.session, seq: e.seq, requested: e.time, expires: timeoutMs > 0 && until > 0 ? until.toISOString() : undefined };
+      if (this.#waiting.has(keyOf(a)) || !isAsked(a)) return;
       // Calls with a later sequence belong to a session that was deleted and started again.
       for (const old of [...this.#waiting.values()]) if (old.session === a.session && old.seq >= a.seq) yield* this.#end(old);
       yield* this.#wait(a);
       return;
     }
-    const call = e.type === "agent_end" ? undefined : e.data?.call;
+    const call = e.type === "agent_end" ? undefined : d.call;
     for (const a of [...this.#waiting.values()]) {
       if (a.session !== e.session || (call !== undefined && a.call !== call)) continue;
-      yield* this.#end(a, e.type === "approval_resolved" ? e.data : undefined);
+      yield* this.#end(a, e.type === "approval_resolved" ? d : undefined);
     }
   }
 

@@ -1,5 +1,6 @@
 // The state of a deployment: its runners, its queues, and its dead letters.
 
+import { isInfo, isProfile, isStatus, read } from "./shapes.js";
 import { added, isAnswer, random, text } from "./stored.js";
 
 const DEAD = "AGENT_DEAD";
@@ -20,13 +21,14 @@ export class Fleet {
    */
   async runners() {
     const [info, status] = await Promise.all([
-      this.#all("$SRV.INFO.loopbus-runner"), this.#all(`${this.client.prefix}.svc.runner.status`)]);
-    const own = info.filter((i) => i.metadata?.prefix === this.client.prefix);
+      this.#all("$SRV.INFO.loopbus-runner", isInfo), this.#all(`${this.client.prefix}.svc.runner.status`, isStatus)]);
+    const own = info.filter((i) => i.metadata.prefix === this.client.prefix);
     return own.map((i) => ({ id: i.metadata.id, model: i.metadata.model, settings: i.metadata.settings, version: i.version,
       ...status.find((s) => s.id === i.metadata.id) })).sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  async #all(subject) {
+  /** The answers of all services that have one, without malformed ones: anybody who may subscribe there can answer. */
+  async #all(subject, is) {
     const answers = [];
     this.link.check();
     const inbox = `${this.link.inbox()}.${random()}`;
@@ -38,7 +40,7 @@ export class Fleet {
       await new Promise((resolve) => setTimeout(resolve, 300));
     }
     sub.unsubscribe();
-    return answers.map((m) => m.json());
+    return answers.map((m) => read(text(m), is)).filter(Boolean);
   }
 
   /**
@@ -101,7 +103,10 @@ export class Fleet {
     return { tokens, cost: microdollars / 1e6 };
   }
 
-  /** Returns the profiles by name. It skips messages that are answers of servers to forged requests, not profiles. */
+  /**
+   * Returns the profiles by name. It skips messages that are answers of servers to forged requests, not profiles. A
+   * malformed profile has only its name, and the description "cannot be read".
+   */
   async profiles() {
     const list = new Map();
     const bucket = "$KV.agent_profiles.";
@@ -110,11 +115,7 @@ export class Fleet {
       if (isAnswer(m)) continue;
       list.delete(name); // an older value
       if (added(m.headers, "KV-Operation") !== "") continue;
-      try {
-        list.set(name, { name, ...JSON.parse(text(m)) });
-      } catch {
-        list.set(name, { name, description: "cannot be read" });
-      }
+      list.set(name, { ...(read(text(m), isProfile) ?? { description: "cannot be read" }), name });
     }
     return [...list.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }

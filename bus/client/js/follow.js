@@ -250,7 +250,7 @@ export class Follower {
         this.#open.set(e.seq, { n: 0, time: "" });
         break;
       case "tool_execution_end":
-        this.#open.delete(Number((e.data?.call ?? "").slice(1)));
+        this.#open.delete(Number(String(e.data?.call).slice(1)));
         break;
       case "agent_end":
         this.#open.clear();

@@ -1,6 +1,7 @@
 // Decodes the messages of a session's log and its updates.
 
 import { parse } from "./numbers.js";
+import { having, isObject, isText, listOf, maybe, read } from "./shapes.js";
 import { DamagedError, text } from "./stored.js";
 
 /**
@@ -59,8 +60,8 @@ function commit(session, span, m) {
   let before = {};
   return batch.map((e, i) => {
     const seq = Number(first) + i;
-    const type = TYPE.exec(e.type)?.[1];
-    if (e.id !== `${session}/${seq}` || !type || (e.data === undefined) === (e.dataref === undefined)) {
+    const type = TYPE.exec(e?.type)?.[1];
+    if (e?.id !== `${session}/${seq}` || !type || (e.dataref === undefined ? !isObject(e.data) : e.data !== undefined || !isText(e.dataref))) {
       throw new DamagedError(`event ${seq} of session ${session} is malformed`);
     }
     const inherit = (key) => e[key] ?? before[key] ?? "";
@@ -89,6 +90,7 @@ function binary(session, m) {
   } catch (err) {
     throw new DamagedError(`event ${seq} of session ${session} is not JSON: ${err.message}`);
   }
+  if (!ref && !isObject(data)) throw new DamagedError(`event ${seq} of session ${session} is malformed`);
   return [{
     session, seq: Number(seq), type, time: header(m, "ce-time"), source: header(m, "ce-source"),
     runId: header(m, "ce-runid"), turnId: header(m, "ce-turnid"), correlationId: header(m, "ce-correlationid"),
@@ -98,27 +100,20 @@ function binary(session, m) {
 }
 
 const MOST_BLOCKS = 10_000; // limit of a message's content blocks: a page reserves space for each
-const isObject = (v) => typeof v === "object" && v !== null && !Array.isArray(v);
-const isText = (v) => v === undefined || typeof v === "string";
 const isIndex = (v) => v === undefined || (Number.isInteger(v) && v >= 0 && v < MOST_BLOCKS);
+const some = maybe(isText);
 
-const isPiece = (e) => isObject(e) && typeof e.type === "string" && isIndex(e.contentIndex) && [e.delta, e.content, e.id, e.toolName].every(isText);
-const isBlock = (b) => isObject(b) && typeof b.type === "string" && [b.text, b.data, b.mimeType].every(isText);
-const isResult = (r) => isObject(r) && (r.content === undefined || (Array.isArray(r.content) && r.content.every(isBlock)));
+const isPiece = having({ type: isText, contentIndex: isIndex, delta: some, content: some, id: some, toolName: some });
+const isBlock = having({ type: isText, text: some, data: some, mimeType: some });
+const UPDATES = new Map([["message_update", having({ messageId: isText, assistantMessageEvents: listOf(isPiece) })],
+  ["tool_execution_update", having({ call: some, partialResult: having({ content: maybe(listOf(isBlock)) }) })]]);
 
 /** Decodes an update of the session; undefined for other messages: every worker may publish here. */
 export function updateOf(session, m) {
   const type = TYPE.exec(header(m, "ce-type"))?.[1];
   const id = /^([A-Za-z0-9_-]{1,64})\/([1-9]\d{0,15})\.([1-9]\d{0,15})$/.exec(header(m, "ce-id"));
-  if (id?.[1] !== session || (type !== "message_update" && type !== "tool_execution_update")) return undefined;
-  try {
-    const data = parse(text(m));
-    const fits = type === "message_update" ? data.messageId === `m${id[2]}` && Array.isArray(data.assistantMessageEvents) && data.assistantMessageEvents.every(isPiece)
-      : isResult(data.partialResult) && isText(data.call);
-    return fits ? {
-      session, event: Number(id[2]), n: Number(id[3]), type, time: header(m, "ce-time"), runId: header(m, "ce-runid"), data,
-    } : undefined;
-  } catch {
-    return undefined;
-  }
+  if (id?.[1] !== session || !UPDATES.has(type)) return undefined;
+  const data = read(text(m), UPDATES.get(type), parse);
+  if (!data || (type === "message_update" && data.messageId !== `m${id[2]}`)) return undefined;
+  return { session, event: Number(id[2]), n: Number(id[3]), type, time: header(m, "ce-time"), runId: header(m, "ce-runid"), data };
 }

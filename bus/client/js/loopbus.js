@@ -15,6 +15,7 @@ import { Fleet } from "./fleet.js";
 import { Follower, head } from "./follow.js";
 import { attributes, isLarge, upload } from "./inputs.js";
 import { parse, stringify } from "./numbers.js";
+import { isModel, isSession } from "./shapes.js";
 import { Link, TransientError, random, isAck, isNoResponders, text } from "./stored.js";
 import { listTools } from "./tools.js";
 
@@ -106,8 +107,9 @@ export class Client {
   }
 
   /** Returns a page of sessions; see schemas/jsonschema/queries/sessions_query. @param {Asked} [o] */
-  sessions(query = {}, o) {
-    return this.query(["sessions"], query, o);
+  async sessions(query = {}, o) {
+    const page = await this.query(["sessions"], query, o);
+    return { ...page, sessions: page.sessions.filter(isSession) };
   }
 
   /**
@@ -118,7 +120,7 @@ export class Client {
     const models = [];
     for (let cursor; ; ) {
       const page = await this.query(["models"], { cursor }, o);
-      models.push(...page.models);
+      models.push(...page.models.filter(isModel));
       if (!(cursor = page.next)) return models;
     }
   }
@@ -158,7 +160,7 @@ export class Client {
       if (m.headers?.get("Nats-Service-Error-Code")) {
         let refused = { code: "internal", reason: m.headers.get("Nats-Service-Error") };
         try {
-          refused = m.json();
+          refused = m.json() ?? refused;
         } catch {
           // not the answer of a query: the header has the reason
         }
@@ -448,7 +450,7 @@ class Tracker {
     const { id } = this.sent;
     let ours = false;
     if (e.type === "agent_start") {
-      if (e.correlationId === id || e.data.inputs?.includes(id)) this.run = e.runId;
+      if (e.correlationId === id || e.data.inputs?.includes?.(id)) this.run = e.runId;
     } else if (e.type === "hook_decision") {
       ours = e.data.commandId === id;
       this.handled ||= ours && e.data.handled;
@@ -460,7 +462,7 @@ class Tracker {
       else if (o?.applied) this.run ??= e.runId || undefined;
     }
     if (this.run === undefined || e.runId !== this.run) return ours;
-    if (e.type === "message_end" && e.data.message.role === "assistant" && !e.data.interrupted) {
+    if (e.type === "message_end" && e.data.message?.role === "assistant" && !e.data.interrupted) {
       this.reply = e.data.message;
     } else if (e.type === "agent_end") {
       const { terminationReason: reason, errorMessage, turns, usage, durationMs } = e.data;
@@ -477,7 +479,7 @@ class Tracker {
 export function textOf(message) {
   const { content } = message ?? {};
   if (typeof content === "string") return content;
-  return (content ?? []).filter((b) => b.type === "text").map((b) => b.text).join("");
+  return (Array.isArray(content) ? content : []).filter((b) => b?.type === "text").map((b) => b.text).join("");
 }
 
 /** Returns the text that an update adds to the reply being streamed. @param {Item} item */

@@ -1,10 +1,11 @@
 // Lists the tools that workers announce.
 
 import { parse } from "./numbers.js";
+import { isAnnouncement, read } from "./shapes.js";
 import { text } from "./stored.js";
 
 const BUCKET = "$KV.agent_tools.";
-const since = (a) => (a.since ?? "").replace("Z", ""); // sorts by time, with any number of fractional digits
+const since = (a) => a.since.replace("Z", ""); // sorts by time, with any number of fractional digits
 const byText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
 /**
@@ -14,12 +15,8 @@ const byText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 export async function listTools(link, signal) {
   const queues = new Map();
   for await (const m of link.stored("KV_agent_tools", `${BUCKET}>`, { last: true, signal })) {
-    let a;
-    try {
-      a = parse(text(m));
-    } catch {
-      continue; // withdrawn, expired, or malformed
-    }
+    const a = read(text(m), isAnnouncement, parse);
+    if (!a) continue; // withdrawn, expired, or malformed
     const queue = [a.name, ...(a.version || a.workspace ? [a.version ?? ""] : []), ...(a.workspace ? [a.workspace] : [])].join("=");
     if (m.subject !== `${BUCKET}${queue}.${a.worker}`) continue;
     if (!queues.has(queue)) queues.set(queue, []);
