@@ -59,6 +59,8 @@ var (
 	markup = regexp.MustCompile(`innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function|DOMParser|` +
 		`createContextualFragment|javascript:|srcdoc|setHTML`)
 	elsewhere = regexp.MustCompile(`https?://`)
+	// What would show text of others without html.js.
+	nodes = regexp.MustCompile(`import \{[^}]*\bh(?:tm)?\b[^}]*\} from "[^"]*/preact\.js"`)
 )
 
 // Nothing is loaded from elsewhere, every module that is imported is there, and no code of ours makes markup of text.
@@ -76,6 +78,9 @@ func TestFiles(t *testing.T) {
 		}
 		if found := markup.FindString(content); found != "" {
 			t.Errorf("%s has %s", name, found)
+		}
+		if found := nodes.FindString(content); found != "" && name != "html.js" {
+			t.Errorf("%s makes nodes itself: %s", name, found)
 		}
 		if found := elsewhere.FindString(content); found != "" && strings.HasSuffix(name, ".js") {
 			t.Errorf("%s names another place: %s", name, found)

@@ -23,9 +23,8 @@ import (
 var entries = map[string]string{
 	// The package's index exports the whole library, and a CommonJS export is not left out: it would be a quarter more.
 	"nats.js": `export { wsconnect } from "./node_modules/@nats-io/nats-core/lib/ws_transport.js";`,
-	"preact.js": `import { h } from "preact"; import htm from "htm"; export { Component, Fragment, render } from "preact";
-export { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-export const html = htm.bind(h);`,
+	"preact.js": `export { Component, Fragment, h, isValidElement, render } from "preact"; export { default as htm } from "htm";
+export { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";`,
 }
 
 // packages are those that are in the files, each with its licence.

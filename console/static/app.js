@@ -2,9 +2,11 @@
 
 import { CredentialsError, forget, open } from "./bus.js";
 import { notifyOf } from "./notify.js";
+import { Guard } from "./parts/guard.js";
+import { html } from "./html.js";
 import { Waiting } from "./sessions.js";
 import { go, notices, usePlace, useWatched, Watched } from "./state.js";
-import { html, render, useEffect, useState } from "./vendor/preact.js";
+import { render, useEffect, useState } from "./vendor/preact.js";
 import { ApprovalsView } from "./views/approvals.js";
 import { FleetView } from "./views/fleet.js";
 import { PairView } from "./views/pair.js";
@@ -81,14 +83,14 @@ function Main() {
       <nav aria-label="Views">${link("#/", "Sessions", !first || first === "s")}${link("#/approvals", "Approvals", first === "approvals", waiting)}
         ${link("#/fleet", "Fleet", first === "fleet")}</nav>
       <span class="link ${app.problem ? "down" : "up"}" role="status">${app.problem || "connected"}</span></header>
-    <main id="main" tabindex="-1">${!app.bus ? (app.login ? html`<${Login} />` : html`<p class="empty">${app.problem}</p>`)
+    <main id="main" tabindex="-1"><${Guard}>${!app.bus ? (app.login ? html`<${Login} />` : html`<p class="empty">${app.problem}</p>`)
     : first === "s" && id && (kind === "e" || kind === "time")
       ? html`<${TimeView} key=${id} bus=${app.bus} id=${id} seq=${Number(value) || 0} from=${Number(place.query.get("from")) || 0} />`
     : first === "s" && id && kind === "with" && value ? html`<${PairView} key="${id} ${value}" bus=${app.bus} ids=${[id, value]} />`
     : first === "s" && id ? html`<${SessionView} key=${id} bus=${app.bus} id=${id} />`
     : first === "approvals" ? html`<${ApprovalsView} bus=${app.bus} waiting=${app.waiting} />`
     : first === "fleet" ? html`<${FleetView} bus=${app.bus} />`
-    : html`<${SessionsView} bus=${app.bus} query=${place.query} />`}</main><${Notices} />`;
+    : html`<${SessionsView} bus=${app.bus} query=${place.query} />`}</${Guard}></main><${Notices} />`;
 }
 
 function Notices() {

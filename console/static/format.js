@@ -4,7 +4,8 @@ import { stringify } from "./client/numbers.js";
 
 export const model = (m) => (m ? (m.provider && m.provider !== m.id ? `${m.provider}/${m.id}` : m.id) : "");
 
-export function cost(dollars = 0) {
+export function cost(value) {
+  const dollars = Number(value ?? 0);
   if (!dollars) return "$0";
   return dollars < 0.01 ? `$${dollars.toPrecision(2)}` : `$${dollars.toFixed(2)}`;
 }
@@ -82,11 +83,17 @@ const UNSEEN = /(?![\u200c\u200d])[\p{Cf}\p{Zl}\p{Zp}]/gu;
 /**
  * Text of models and tools for display: without terminal colours, other control characters as symbols. If exact is set,
  * nothing is left out, and invisible characters and those that change the direction of text are shown by number: a
- * person who approves a text must see exactly what will be executed.
+ * person who approves a text must see exactly what will be executed. A value that is no text is shown as JSON.
  */
-export function visible(text, exact = false) {
+export function visible(value, exact = false) {
+  const text = typeof value === "string" ? value : json(value) ?? "";
   const lines = text.replace(/\r\n/g, exact ? "\u240d\n" : "\n");
   const shown = (exact ? lines : lines.replace(ANSI, ""))
     .replace(CONTROL, (c) => (c < " " ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : "\u2421"));
   return exact ? shown.replace(UNSEEN, (c) => `\u27e8U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`) : shown;
 }
+
+/** JSON to be edited: characters that {@link visible} shows by number or as symbols are escaped, which JSON allows. */
+export const editable = (value) => json(value).replace(UNSEEN, escaped).replace(/[\u007f-\u009f]/g, escaped);
+
+const escaped = (c) => Array.from({ length: c.length }, (_, i) => `\\u${c.charCodeAt(i).toString(16).padStart(4, "0")}`).join("");

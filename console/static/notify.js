@@ -1,7 +1,7 @@
 // Browser notifications about calls that wait for approval, for users who have turned them on, while the page is in the
 // background. They name the session and the tool, and contain no text of a model.
 
-import { askedKey } from "./format.js";
+import { askedKey, visible } from "./format.js";
 import { go } from "./state.js";
 
 const KEPT = "loopbus.notify";
@@ -35,7 +35,7 @@ export function notifyOf(waiting) {
 }
 
 function show(a, key) {
-  const n = new Notification("loopbus: a call waits for approval", { body: `${a.toolName} in ${a.session}`, tag: key });
+  const n = new Notification("loopbus: a call waits for approval", { body: visible(`${a.toolName} in ${a.session}`, true), tag: key });
   n.onclick = () => {
     focus();
     go("#/approvals");

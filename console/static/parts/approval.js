@@ -1,9 +1,10 @@
 // A call that waits for approval, or was answered.
 
 import { parse, stringify } from "../client/numbers.js";
-import { clock, json } from "../format.js";
+import { clock, editable } from "../format.js";
 import { doing } from "../state.js";
-import { html, useState } from "../vendor/preact.js";
+import { html } from "../html.js";
+import { useState } from "../vendor/preact.js";
 
 export function Approval({ a, session }) {
   if (a.answer) {
@@ -32,7 +33,7 @@ export function Answer({ session, asked, blind = false }) {
   return html`<div class="answer"><button class="primary" disabled=${busy || blind} onClick=${() => answer("approve")}>
       ${edited === null ? "Approve" : "Approve as changed"}</button>
     <button class="danger" disabled=${busy} onClick=${() => answer("deny")}>Deny</button>
-    <button aria-expanded=${edited !== null} disabled=${blind} onClick=${() => (setProblem(""), setEdited(edited === null ? json(args ?? {}) : null))}>
+    <button aria-expanded=${edited !== null} disabled=${blind} onClick=${() => (setProblem(""), setEdited(edited === null ? editable(args ?? {}) : null))}>
       ${edited === null ? "Change the arguments" : "Leave them as they are"}</button>
     <input aria-label="Reason" placeholder="Reason" value=${reason} onInput=${(e) => setReason(e.target.value)} />
     ${edited !== null && html`<textarea class="mono" aria-label="Arguments" aria-invalid=${problem !== ""} rows=${Math.min(16, edited.split("\n").length + 1)}

@@ -1,8 +1,9 @@
 // The sub-agent that a call has started: a link to it, and its state.
 
-import { STATUS, visible } from "../format.js";
+import { STATUS } from "../format.js";
 import { resultOf } from "../subagents.js";
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html } from "../html.js";
+import { useEffect, useState } from "../vendor/preact.js";
 
 const AGAIN = 2000; // ms
 
@@ -25,7 +26,7 @@ export function Child({ child, session, id }) {
     return () => (stop.abort(), clearTimeout(timer));
   }, [session, child.session, works]);
   const how = child.state === "ended" ? resultOf(child.result) : child.state === "stops" ? "was asked to stop" : STATUS[status] ?? "at work";
-  return html`<p class="child">Sub-agent <a href="#/s/${child.session}"><bdi>${visible(child.name || child.session, true)}</bdi></a>
+  return html`<p class="child">Sub-agent <a href="#/s/${child.session}"><bdi>${child.name || child.session}</bdi></a>
     <span class="state ${works ? status || "running" : child.result.isError ? "failed" : "idle"}" role="status"><span class="dot" aria-hidden="true"></span>${how}</span>
     ${child.background && html`<span class="tag">in the background</span>`} <a href="#/s/${id}/with/${child.session}">Side by side</a></p>`;
 }

@@ -1,7 +1,8 @@
 // The input of a session.
 
 import { doing } from "../state.js";
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
+import { html } from "../html.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 
 const MODES = {
   prompt: ["Prompt", "starts its own run, after the current one"], steer: ["Steer", "reaches the model before its next call"],

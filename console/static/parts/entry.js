@@ -1,13 +1,17 @@
 // An entry of a conversation.
 
-import { clock, cost, count, duration, many, model, visible } from "../format.js";
-import { Component, html, useEffect, useState } from "../vendor/preact.js";
+import { clock, cost, count, duration, many, model } from "../format.js";
+import { html } from "../html.js";
+import { Component, useEffect, useState } from "../vendor/preact.js";
 import { Approval } from "./approval.js";
 import { Child } from "./child.js";
+import { Guard } from "./guard.js";
 import { Content, Diff, Json, Picture, Text } from "./text.js";
 
+export const Entry = (props) => html`<${Guard}><${Shown} ...${props} /></${Guard}>`;
+
 /** It is rendered again when its version changes. */
-export class Entry extends Component {
+class Shown extends Component {
   shouldComponentUpdate(next) {
     return next.entry !== this.props.entry || next.entry.v !== this.shown || next.session !== this.props.session || !next.back !== !this.props.back;
   }
@@ -18,14 +22,14 @@ export class Entry extends Component {
     if (entry.kind === "note") {
       return html`<article class="note ${entry.tone}"><header>${entry.href ? html`<a href=${entry.href}>${entry.title}</a>` : entry.title}
         ${entry.of && html` <a href="#/s/${entry.of}/with/${id}">Side by side</a>`} ${at}</header>
-        ${entry.text && html`<${Text} text=${entry.text} />`}</article>`;
+        ${entry.text && html`<${Text} text=${entry.text} exact />`}</article>`;
     }
     if (entry.kind === "end") {
       return html`<article class="end ${entry.tone}"><header>${entry.reason}: ${many(entry.turns, "turn")}, ${duration(entry.durationMs)},
         ${" "}${count(entry.usage?.totalTokens)} tokens, ${cost(entry.usage?.cost?.total)} ${at}</header>
-        ${entry.text && html`<${Text} text=${entry.text} />`}</article>`;
+        ${entry.text && html`<${Text} text=${entry.text} exact />`}</article>`;
     }
-    const who = entry.from?.role ?? { user: "You", assistant: model(entry.model) || "Model" }[entry.role] ?? `custom ${visible(entry.custom ?? "", true)}`;
+    const who = entry.from?.role ?? { user: "You", assistant: model(entry.model) || "Model" }[entry.role] ?? `custom ${entry.custom ?? ""}`;
     return html`<article class="message ${entry.role} ${entry.left || entry.interrupted || entry.away ? "left" : ""}" aria-label=${who} aria-busy=${entry.streaming}>
       <header><span class="who">${who}</span>${entry.left && html`<span class="tag">taken back</span>`}
         ${entry.away && html`<span class="tag">on another branch</span>`}${entry.label && html`<span class="tag"><bdi>${entry.label}</bdi></span>`}
@@ -33,7 +37,7 @@ export class Entry extends Component {
           Say it anew</button>`}
         ${entry.interrupted && html`<span class="tag">cut off</span>`}${entry.streaming && html`<span class="tag live">streaming</span>`} ${at}</header>
       ${entry.blocks.map((b, i) => (b ? html`<${Block} key=${i} b=${b} entry=${entry} session=${session} id=${id} />` : null))}
-      ${entry.error && html`<p class="problem"><${Text} text=${entry.error} /></p>`}</article>`;
+      ${entry.error && html`<p class="problem"><${Text} text=${entry.error} exact /></p>`}</article>`;
   }
 }
 
@@ -74,7 +78,7 @@ function Standing({ call, text }) {
 /** The summary of a call in one line. */
 function subject(args) {
   const value = args && (args.command ?? args.path ?? args.pattern ?? args.query ?? Object.values(args).find((v) => typeof v === "string"));
-  return typeof value === "string" ? visible(value.split("\n", 1)[0].slice(0, 200), true) : "";
+  return typeof value === "string" ? value.split("\n", 1)[0].slice(0, 200) : "";
 }
 
 /** Reports whether a difference shows all of a replacement. */
@@ -105,7 +109,7 @@ function Call({ b, call, session, id }) {
     ${call?.asked && html`<details><summary>Arguments that were asked about</summary><${Json} value=${call.asked} exact /></details>`}
     <details open=${!call || call.state !== "done"}><summary>${call?.asked ? `Arguments, changed by ${call.approval.answer.by}`
       : call?.said ? "Arguments, as they are executed" : "Arguments"}</summary>
-      ${args === undefined ? html`<${Text} text=${b.raw ?? ""} mono live />` : html`<${Arguments} args=${args} plain=${call?.result?.details?.diff} />`}</details>
+      ${args === undefined ? html`<${Text} text=${b.raw ?? ""} mono live exact />` : html`<${Arguments} args=${args} plain=${call?.result?.details?.diff} />`}</details>
     ${result && html`<div class="result" aria-label=${call.result ? "Result" : "Progress"}><${Content} content=${result.content} details=${result.details}
       live=${!call.result} /></div>`}</section>`;
 }

@@ -1,7 +1,8 @@
 // The settings of a session from its next run on.
 
 import { doing } from "../state.js";
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html } from "../html.js";
+import { useEffect, useState } from "../vendor/preact.js";
 
 const LEVELS = ["off", "minimal", "low", "medium", "high", "xhigh"];
 

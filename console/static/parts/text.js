@@ -2,7 +2,8 @@
 
 import { parse } from "../client/numbers.js";
 import { bytes, json, visible } from "../format.js";
-import { html, useMemo, useState } from "../vendor/preact.js";
+import { html } from "../html.js";
+import { useMemo, useState } from "../vendor/preact.js";
 
 const LONG = 6000; // characters
 const LINES = 24;
@@ -20,14 +21,17 @@ function fold(text, fromEnd) {
   return text.slice(-LONG / 2).split("\n").slice(-LINES).join("\n");
 }
 
-/** Plain text. exact shows invisible characters; live shows the end of a text that grows. */
+/**
+ * Plain text. exact shows invisible characters; live shows the end of a text that grows. What {@link html} must not make
+ * exact is the property children, and no child.
+ */
 export function Text({ text, exact = false, live = false, long = false, mono = false, label }) {
   const [open, setOpen] = useState(false);
   const folded = useMemo(() => (long ? undefined : fold(text, live)), [text, live, long]);
   const part = folded === undefined || open ? text : folded;
   const shown = useMemo(() => visible(part, exact), [part, exact]);
-  return html`<div class="text ${mono ? "mono" : ""}" dir="auto" aria-label=${label}>${live ? blocks(folded !== undefined && !open ? `… ${shown}` : shown)
-    : shown}</div>
+  return html`<div class="text ${mono ? "mono" : ""}" dir="auto" aria-label=${label} children=${live ? blocks(folded !== undefined && !open ? `… ${shown}` : shown)
+    : shown} />
     ${folded !== undefined && html`<button class="fold" aria-expanded=${open} onClick=${() => setOpen(!open)}>
       ${open ? "Show less" : `Show all ${bytes(text.length)}`}</button>`}`;
 }
@@ -38,7 +42,7 @@ function blocks(text) {
   for (let at = 0; at <= text.length; ) {
     const end = text.indexOf("\n", at + BLOCK);
     const part = end < 0 ? text.slice(at) : text.slice(at, end);
-    list.push(html`<div key=${list.length}>${part}</div>`);
+    list.push(html`<div key=${list.length} children=${part} />`);
     if (end < 0) break;
     at = end + 1;
   }
@@ -67,7 +71,7 @@ export function Diff({ text }) {
   const lines = text.split("\n");
   const shown = open ? lines : lines.slice(0, 60);
   return html`<div class="diff mono" role="group" aria-label="Difference">${shown.map((l) => html`<div class=${l[0] === "+" ? "added" : l[0] === "-" ? "gone"
-    : l.startsWith("@@") ? "place" : ""}>${visible(l, true) || " "}</div>`)}</div>
+    : l.startsWith("@@") ? "place" : ""}>${l || " "}</div>`)}</div>
     ${lines.length > 60 && html`<button class="fold" aria-expanded=${open} onClick=${() => setOpen(!open)}>
       ${open ? "Show less" : `Show all ${lines.length} lines`}</button>`}`;
 }

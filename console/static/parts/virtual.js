@@ -1,6 +1,8 @@
 // A list that renders only its visible rows. All rows have the same height.
 
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
+import { html } from "../html.js";
+import { Guard } from "./guard.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 
 /**
  * rows, their height in pixels, what names one, how one is rendered, and what is called near the end. Arrow keys go from
@@ -40,7 +42,7 @@ export function VirtualList({ rows, height, row, id, near, label, more, fold }) 
   const seen = [];
   for (let i = first; i < last; i++) {
     seen.push(html`<li key=${id(rows[i])} data-row=${i} aria-posinset=${i + 1} aria-setsize=${more ? -1 : rows.length}
-      style=${{ transform: `translateY(${i * height}px)`, height: `${height}px` }}>${row(rows[i], i)}</li>`);
+      style=${{ transform: `translateY(${i * height}px)`, height: `${height}px` }}><${Guard}>${row(rows[i], i)}</${Guard}></li>`);
   }
   return html`<div class="virtual" ref=${ref} onKeyDown=${moved} tabindex="-1">
     <ul role="list" aria-label=${label} style=${{ height: `${rows.length * height}px` }}>${seen}</ul></div>`;

@@ -1,10 +1,12 @@
 // The deployment: runners, workers, queues, dead letters, profiles, models. Problems come first.
 
+import { html } from "../html.js";
+import { Guard } from "../parts/guard.js";
 import { Text } from "../parts/text.js";
-import { count, cost, many } from "../format.js";
+import { count, cost, many, model } from "../format.js";
 import { budgetText, problems, queueOf, used } from "../health.js";
 import { doing } from "../state.js";
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { useEffect, useState } from "../vendor/preact.js";
 
 const AGAIN = 3000; // ms
 
@@ -54,7 +56,7 @@ export function FleetView({ bus }) {
   const ill = (r) => (r.ready === false ? 0 : 1);
   const done = (what, f) => doing(what, f).then(() => ask(again + 1));
   return html`<section class="page fleet" aria-label="Fleet"><h1>Fleet</h1>
-    <${Health} list=${problems(seen)} />
+    <${Guard}><${Health} seen=${seen} /></${Guard}>
     <${Part} title="Dead letters" part=${seen.dead} empty="There are none.">${({ list, count: n }) => html`<p class="quiet">${n} in all</p>
       <ul class="cards" role="list">${list.map((d) => html`<li key=${d.seq} class="card bad"><header><code>${d.subject || d.message.subject}</code>
         <span class="quiet">delivered ${many(d.deliveries, "time")}</span></header><p>${d.reason}</p><${Text} text=${d.text} mono exact />
@@ -71,15 +73,16 @@ export function FleetView({ bus }) {
       head=${["tool", "version", "workspace", "effect", "calls wait", "at work", "workers"]} rows=${list.map((t) => [t.name, t.version, t.workspace, t.effect ?? "unsafe",
         t.queue.pending, t.queue.atWork, t.workers.join(", ")])} />`}</${Part}>
     <${Part} title="Profiles" part=${seen.profiles} empty="There are none.">${(list) => html`<${Table} head=${["name", "model", "tools", "spent", "description"]}
-      rows=${[...list].sort((a, b) => (used(b)?.share ?? 0) - (used(a)?.share ?? 0)).map((p) => [p.name, p.model && `${p.model.provider}/${p.model.id}`,
+      rows=${[...list].sort((a, b) => (used(b)?.share ?? 0) - (used(a)?.share ?? 0)).map((p) => [p.name, model(p.model),
         p.tools?.join(", ") ?? "all", html`<${Budget} p=${p} />`, p.description])} />`}</${Part}>
     <${Part} title="Models" part=${seen.models} empty="There are none.">${(list) => html`<${Table} head=${["model", "context", "output", "$/M in", "$/M out", "cached", "written", "key"]}
-      rows=${[...list].sort((a, b) => b.key - a.key).map((m) => [`${m.provider}/${m.id}`, known(m.contextWindow), known(m.maxTokens), cost(m.rates.input), cost(m.rates.output),
-        cost(m.rates.cacheRead), cost(m.rates.cacheWrite), m.key ? "yes" : "no"])} />`}</${Part}></section>`;
+      rows=${[...list].sort((a, b) => b.key - a.key).map((m) => [`${m.provider}/${m.id}`, known(m.contextWindow), known(m.maxTokens), cost(m.rates?.input), cost(m.rates?.output),
+        cost(m.rates?.cacheRead), cost(m.rates?.cacheWrite), m.key ? "yes" : "no"])} />`}</${Part}></section>`;
 }
 
 /** The list of problems, or the message that there are none. */
-function Health({ list }) {
+function Health({ seen }) {
+  const list = problems(seen);
   return html`<section aria-label="Health" class="health">${list.length === 0 ? html`<p class="approval ok">Nothing is wrong.</p>`
     : html`<ul role="list">${list.map((p) => html`<li key=${p.text} class=${p.grave ? "problem" : "warn"}>${p.text}</li>`)}</ul>`}</section>`;
 }
@@ -93,8 +96,10 @@ function Budget({ p }) {
 function Part({ title, part, empty, children }) {
   const size = part.value?.count ?? part.value?.length ?? 0;
   return html`<section aria-label=${title}><h2>${title}</h2>${part.error ? html`<p class="problem">${part.error}</p>`
-    : size === 0 ? html`<p class="quiet">${empty}</p>` : children(part.value)}</section>`;
+    : size === 0 ? html`<p class="quiet">${empty}</p>` : html`<${Guard}><${Filled} value=${part.value} of=${children} /></${Guard}>`}</section>`;
 }
+
+const Filled = ({ value, of }) => of(value);
 
 function Table({ head, rows }) {
   return html`<div class="scroll"><table><thead><tr>${head.map((h) => html`<th scope="col">${h}</th>`)}</tr></thead>

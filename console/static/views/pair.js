@@ -1,9 +1,10 @@
 // Two sessions side by side, for example a session and its branch.
 
 import { cost, count, duration, model, REASON } from "../format.js";
+import { html } from "../html.js";
+import { Guard } from "../parts/guard.js";
 import { Followed } from "../session.js";
 import { useOwned } from "../state.js";
-import { html } from "../vendor/preact.js";
 import { FollowedView } from "./session.js";
 
 export function PairView({ bus, ids }) {
@@ -11,7 +12,7 @@ export function PairView({ bus, ids }) {
   const other = useOwned(() => new Followed(bus, ids[1]), [bus, ids[1]]);
   const both = [one, other];
   return html`<section class="pair" aria-label="Two sessions side by side">
-    ${both.every((f) => f?.loaded) && html`<${Runs} ids=${ids} folds=${both.map((f) => f.fold)} />`}
+    ${both.every((f) => f?.loaded) && html`<${Guard}><${Runs} ids=${ids} folds=${both.map((f) => f.fold)} /></${Guard}>`}
     <div class="two">${ids.map((id, i) => html`<${FollowedView} key=${id} bus=${bus} id=${id} followed=${both[i]} beside />`)}</div></section>`;
 }
 

@@ -1,12 +1,14 @@
 // One session: its conversation, queue, usage and input.
 
+import { html } from "../html.js";
 import { Composer } from "../parts/composer.js";
 import { Entry } from "../parts/entry.js";
+import { Guard } from "../parts/guard.js";
 import { Settings } from "../parts/settings.js";
 import { visible, cost, count, duration, model, STATUS } from "../format.js";
 import { Followed } from "../session.js";
 import { doing, useOwned } from "../state.js";
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 
 const SHOWN = 120; // entries, from the last; more on demand
 
@@ -33,9 +35,9 @@ function Conversation({ bus, followed, id, beside }) {
     if (text !== undefined) setDraft({ text });
   };
   return html`<section class="session" aria-label="Session ${id}">
-    <${Facts} fold=${fold} stats=${stats} id=${id} />
+    <${Guard}><${Facts} fold=${fold} stats=${stats} id=${id} /></${Guard}>
     <${Entries} fold=${fold} session=${session} id=${id} back=${fold.run ? undefined : back} />
-    <div class="foot"><${Queue} fold=${fold} session=${session} />
+    <div class="foot"><${Guard}><${Queue} fold=${fold} session=${session} /></${Guard}>
       <${Settings} bus=${bus} session=${session} fold=${fold} />
       <${Composer} session=${session} running=${fold.run !== null} fresh=${fold.seq === 0} draft=${draft} quiet=${beside} /></div></section>`;
 }

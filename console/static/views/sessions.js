@@ -1,11 +1,12 @@
 // All sessions: newest first, with search and filters in the URL.
 
+import { html } from "../html.js";
 import { VirtualList } from "../parts/virtual.js";
 import { families, rowOf } from "../families.js";
-import { ago, cost, many, model, STATUS } from "../format.js";
+import { ago, cost, many, model, STATUS, visible } from "../format.js";
 import { SessionList } from "../sessions.js";
 import { go, replace, useOwned } from "../state.js";
-import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 
 const CHOICES = [["", "all"], ["running,waiting_for_tools", "running"], ["waiting_for_approval", "waiting for approval"], ["idle", "at rest"],
   ["failed,damaged", "failed"]];
@@ -78,10 +79,10 @@ function Row({ r, trees, now, fold }) {
       onClick=${() => fold(r, !r.folded)}>${r.folded ? `▸ ${size}` : "▾"}</button>`}
     <a class="row ${depth > 0 ? "below" : ""}" style=${trees && size === 0 ? indent : undefined} data-depth=${depth} href="#/s/${s.session}">
     <span class="state ${s.status}"><span class="dot" aria-hidden="true"></span>${STATUS[s.status] ?? s.status}</span>
-    <span class="title"><bdi>${s.title || s.session}</bdi>${s.parent && html` <span class="tag" title="Of ${s.parent.session}, event ${s.parent.seq}">
+    <span class="title"><bdi>${visible(s.title || s.session)}</bdi>${s.parent && html` <span class="tag" title="Of ${s.parent.session}, event ${s.parent.seq}">
         ${s.parent.callId ? "sub-agent" : "branch"}${depth === 0 ? ` of ${s.parent.session}` : ""}</span>`}
       ${s.queued > 0 && html` <span class="tag">${s.queued} queued</span>`}${r.state && html` <span class="tag">below: ${STATUS[r.state]}</span>`}</span>
-    <span class="last"><bdi>${s.error || s.lastMessage || ""}</bdi></span>
+    <span class="last"><bdi>${visible(s.error || s.lastMessage || "")}</bdi></span>
     <span class="facts"><span>${model(s.model)}</span><span>${many(s.turns, "turn")}</span><span>${cost(s.usage?.cost?.total)}</span>
       <time datetime=${s.lastActivity}>${ago(s.lastActivity, now)}</time></span></a>`;
 }

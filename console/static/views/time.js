@@ -1,14 +1,16 @@
 // The time line of a session: events, the state at any of them, differences, and branches.
 
+import { html } from "../html.js";
 import { doing, go, replace, useOwned } from "../state.js";
 import { difference } from "../between.js";
-import { clock, cost, count, visible } from "../format.js";
+import { clock, cost, count } from "../format.js";
 import { Entry } from "../parts/entry.js";
+import { Guard } from "../parts/guard.js";
 import { Json } from "../parts/text.js";
 import { Fold } from "../fold.js";
 import { Followed } from "../session.js";
 import { inWords } from "../subagents.js";
-import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
+import { useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { newId } from "./sessions.js";
 
 const NEAR = 30; // events listed on each side
@@ -73,11 +75,11 @@ function Time({ bus, id, events, seq, from, last }) {
       <button aria-label="The next event" disabled=${at === last} onClick=${() => to(at + 1)}>›</button>
       <button class="primary" onClick=${fork}>Fork from here</button>
       <button onClick=${() => to(at, mark === at ? 0 : at)} aria-pressed=${mark === at}>${mark && mark !== at ? `Compare from here, not ${mark}` : "Compare from here"}</button>
-      <${Rerun} bus=${bus} id=${id} at=${at} events=${events} now=${fold.config.model} /></div>
-    ${mark > 0 && mark !== at && html`<${Between} events=${events} id=${id} from=${Math.min(mark, at)} to=${Math.max(mark, at)} />`}
+      <${Guard}><${Rerun} bus=${bus} id=${id} at=${at} events=${events} now=${fold.config.model} /></${Guard}></div>
+    ${mark > 0 && mark !== at && html`<${Guard}><${Between} events=${events} id=${id} from=${Math.min(mark, at)} to=${Math.max(mark, at)} /></${Guard}>`}
     <div class="columns"><nav ref=${list} class="events" aria-label="Events">${events.slice(Math.max(0, at - NEAR), at + NEAR).map((e) => html`<a key=${e.seq} href="#/s/${id}/e/${e.seq}"
       aria-current=${e.seq === at ? "true" : undefined}><span class="quiet">${e.seq}</span> ${e.type} <span class="at">${clock(e.time)}</span></a>`)}</nav>
-      <article class="raw" aria-label="Event ${at}"><h2>Event ${at}: ${event.type}</h2>${words && html`<p class="words">${visible(words, true)}</p>`}<${Attributes} e=${event} /><${Json} value=${event.data} exact /></article>
+      <article class="raw" aria-label="Event ${at}"><h2>Event ${at}: ${event.type}</h2>${words && html`<p class="words">${words}</p>`}<${Attributes} e=${event} /><${Json} value=${event.data} exact /></article>
       <div class="entries" role="region" tabindex="0" aria-label="The conversation at event ${at}"><h2>The conversation then</h2>
         ${fold.entries.length > SHOWN && html`<p class="quiet">${fold.entries.length - SHOWN} earlier entries</p>`}
         ${fold.entries.length > 0 && html`<div class="list" role="feed">${fold.entries.slice(-SHOWN).map((entry) =>
@@ -97,8 +99,7 @@ function Between({ events, id, from, to }) {
   return html`<section class="between" aria-label="From event ${from} to event ${to}"><h2>From event ${from} to event ${to}</h2>
     <p class="quiet">${[...kinds].map(([k, n]) => `${n} ${k}`).join(", ")}</p>
     ${values.length > 0 && html`<table><thead><tr><th scope="col">what</th><th scope="col">${from}</th><th scope="col">${to}</th></tr></thead>
-      <tbody>${values.map(([name, x, y]) => html`<tr key=${name}><th scope="row">${name}</th><td>${visible(String(x), true)}</td>
-        <td>${visible(String(y), true)}</td></tr>`)}</tbody></table>`}
+      <tbody>${values.map(([name, x, y]) => html`<tr key=${name}><th scope="row">${name}</th><td>${x}</td><td>${y}</td></tr>`)}</tbody></table>`}
     ${entries.length > 0 && html`<details><summary>${entries.length} ${entries.length === 1 ? "entry is" : "entries are"} new or changed</summary>
       <div class="list">${entries.slice(-SHOWN).map(({ entry, isNew }) => html`<p class="quiet" key="t${entry.key}">${isNew ? "new" : "changed"}</p>
         <${Entry} key=${entry.key} entry=${entry} v=${entry.v} id=${id} />`)}</div></details>`}</section>`;
@@ -108,7 +109,7 @@ function Between({ events, id, from, to }) {
 function Rerun({ bus, id, at, events, now }) {
   const [models, setModels] = useState(null);
   const start = events.slice(0, at).findLast((e) => e.type === "agent_start");
-  const asked = start && events.find((e) => e.seq > start.seq && e.type === "message_end" && e.data.message.role === "user");
+  const asked = start && events.find((e) => e.seq > start.seq && e.type === "message_end" && e.data?.message?.role === "user");
   if (!asked) return null;
   const load = () => models ?? bus.models().then((list) => setModels(list.filter((m) => m.key)), () => setModels([]));
   const rerun = async (value) => {
