@@ -23,7 +23,8 @@ import (
 var entries = map[string]string{
 	// The package's index exports the whole library, and a CommonJS export is not left out: it would be a quarter more.
 	"nats.js": `export { wsconnect } from "./node_modules/@nats-io/nats-core/lib/ws_transport.js";`,
-	"preact.js": `export { Component, Fragment, h, isValidElement, render } from "preact"; export { default as htm } from "htm";
+	"preact.js": `export { Component, Fragment, h, isValidElement, render } from "preact";
+export { default as htm } from "htm";
 export { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";`,
 }
 

@@ -29,7 +29,8 @@ func TestMalformedEntriesOfTheFleet(t *testing.T) {
 		}
 	}
 	for _, subject := range []string{"$SRV.INFO.loopbus-runner", "agent.svc.runner.status"} {
-		for _, answer := range []string{"null", "{", `{"metadata":{"prefix":"agent","id":{}}}`, `{"id":"r1","inFlight":"x"}`} {
+		for _, answer := range []string{"null", "{", `{"metadata":{"prefix":"agent","id":{}}}`,
+			`{"id":"r1","inFlight":"x"}`} {
 			sub, err := w.Conn.NATS().Subscribe(subject, func(m *nats.Msg) { _ = m.Respond([]byte(answer)) })
 			if err != nil {
 				t.Fatal(err)
@@ -54,7 +55,8 @@ func TestGuard(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
 	page := w.open("")
 	page.shows("main", "There are no sessions yet.")
-	if got := eval[string](page, `Promise.all([import("/html.js"), import("/parts/guard.js"), import("/vendor/preact.js")]).then(
+	if got := eval[string](page, `Promise.all(
+		[import("/html.js"), import("/parts/guard.js"), import("/vendor/preact.js")]).then(
 		async ([{ html }, { Guard }, { render }]) => {
 			const Name = ({ of }) => html`+"`<i>${of.name.at(0)}</i>`"+`;
 			const at = document.createElement("div");
