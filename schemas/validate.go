@@ -122,8 +122,11 @@ func validated(what string, name SchemaName, payload []byte) (any, error) {
 	return v, nil
 }
 
-// CountValues counts the values of a JSON text without decoding it; objects and lists count twice. A decoded value
-// takes some hundred bytes. For a text that is not JSON the result means nothing.
+// ValueBytes is about how much memory a decoded value takes in addition to its text, as [CountValues] counts.
+const ValueBytes = 256
+
+// CountValues counts the values of a JSON text without decoding it; objects and lists count twice. For a text that is
+// not JSON the result means nothing.
 func CountValues(payload []byte) (n int) {
 	quoted := false
 	for i := 0; i < len(payload); i++ {

@@ -158,17 +158,14 @@ func (c *serverCall) reserve(n int) bool {
 	return true
 }
 
-// valueBytes is about how much memory a decoded JSON value of a request takes, in addition to its text.
-const valueBytes = 256
-
 // reserveDecoded reserves the memory that the decoded request takes in addition to its text: for a list of empty tools
 // that is two hundred times the text.
 func (c *serverCall) reserveDecoded(payload []byte) error {
 	values := schemas.CountValues(payload)
-	switch n := values * valueBytes; {
+	switch n := values * schemas.ValueBytes; {
 	case n > c.s.requests.Limit()/2: // the largest share
 		return schemas.NewFailure(schemas.FailureTooLarge, fmt.Sprintf("the request has %d values, more than %d", values,
-			c.s.requests.Limit()/2/valueBytes))
+			c.s.requests.Limit()/2/schemas.ValueBytes))
 	case !c.take(n):
 		return errQuotaExceeded
 	}
