@@ -23,8 +23,11 @@ func Status(err error) (status int, code string) {
 	var rejected *client.RejectedError
 	var query *schemas.QueryError
 	var large *http.MaxBytesError
+	var failure *schemas.FailureError
 	switch {
-	case errors.As(err, &large):
+	case errors.Is(err, ErrFull):
+		return http.StatusServiceUnavailable, string(schemas.FailureOverloaded)
+	case errors.As(err, &large), errors.As(err, &failure) && failure.Code == schemas.FailureTooLarge:
 		return http.StatusRequestEntityTooLarge, string(schemas.RejectTooLarge)
 	case errors.As(err, &request), errors.Is(err, schemas.ErrSubject):
 		return http.StatusBadRequest, string(schemas.RejectInvalid)
@@ -43,6 +46,9 @@ func Status(err error) (status int, code string) {
 // Refuse answers a request with an error: its status, and JSON with code and message.
 func Refuse(w http.ResponseWriter, err error) {
 	status, code := Status(err)
+	if errors.Is(err, ErrFull) {
+		w.Header().Set("Retry-After", "5")
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(struct {

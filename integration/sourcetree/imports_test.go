@@ -76,7 +76,7 @@ var importRules = []importRule{
 	{"bus/natsws", []string{"bus/upgrade"}, []string{webSocket}},
 	{"bus/upgrade", nil, []string{webSocket}},
 	{"bus/web", nil, nil},
-	{"bus/bridge", []string{"schemas", "loop", "bus/client", "bus/upgrade", "tools", "tools/worker"},
+	{"bus/bridge", []string{"schemas", "loop", "bus/client", "bus/shares", "bus/upgrade", "tools", "tools/worker"},
 		[]string{natsClient, webSocket}},
 	{"bus/registry", []string{"schemas", "bus", "bus/natsio", "bus/codec"},
 		[]string{natsClient, "golang.org/x/time/rate"}},
