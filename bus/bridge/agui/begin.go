@@ -22,12 +22,12 @@ func (r *run) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.answered = r.frontendResults()
+	results := r.frontendResults()
 	commands, err := r.undecided()
 	if err != nil {
 		return err
 	}
-	brings := len(r.answered)+len(r.in.Resume) > 0
+	brings := len(results)+len(r.in.Resume) > 0
 	var channel string
 	if brings || len(tail) > 0 {
 		channel, err = r.b.frontends.serve(ctx, r.follower.Session.ID(), state.Settings.Channel, r.in.Tools)
@@ -35,7 +35,7 @@ func (r *run) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.b.frontends.answer(r.follower.Session.ID(), r.answered)
+	r.b.frontends.answer(r.follower.Session.ID(), results, r.hold)
 	if err := r.resume(ctx, commands); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bridge"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 )
@@ -15,6 +16,8 @@ const answerKept = time.Minute
 type waiting struct {
 	waits  bool // the call has arrived
 	answer inputMessage
+	hold   *bridge.Hold // of the answer
+	expiry *time.Timer  // forgets the answer
 	ready  chan struct{}
 }
 
@@ -62,20 +65,30 @@ func (f *frontends) over(session string, key schemas.CallKey) {
 	if one := f.all[session]; one != nil {
 		one.calls--
 	}
-	delete(f.calls, callName(session, key))
+	f.drop(callName(session, key))
 }
 
-// answer passes a client's results to their calls. The first result of a call counts.
-func (f *frontends) answer(session string, results map[schemas.CallKey]inputMessage) {
+// drop removes a call with its answer. The caller holds the lock.
+func (f *frontends) drop(name string) {
+	if w := f.calls[name]; w != nil && w.hold != nil {
+		w.expiry.Stop() // it refers to the answer
+		w.hold.Release()
+	}
+	delete(f.calls, name)
+}
+
+// answer passes a client's results to their calls. The first result of a call counts, and takes its part of the hold of
+// the request.
+func (f *frontends) answer(session string, results map[schemas.CallKey]inputMessage, hold *bridge.Hold) {
 	for key, m := range results {
 		w := f.call(session, key, 0)
 		f.mu.Lock()
 		select {
 		case <-w.ready:
 		default:
-			w.answer = m
+			w.answer, w.hold = m, hold.Part(len(m.ID)+len(m.ToolCallID)+len(m.Content)+len(m.Error))
 			close(w.ready)
-			time.AfterFunc(answerKept, func() { f.forget(session, key, w) })
+			w.expiry = time.AfterFunc(answerKept, func() { f.forget(session, key, w) })
 		}
 		f.mu.Unlock()
 	}
@@ -87,6 +100,6 @@ func (f *frontends) forget(session string, key schemas.CallKey, w *waiting) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if name := callName(session, key); f.calls[name] == w && !w.waits {
-		delete(f.calls, name)
+		f.drop(name)
 	}
 }

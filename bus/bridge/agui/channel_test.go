@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bridge"
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/schemas"
@@ -73,8 +74,9 @@ func TestAnswersOfNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFrontends(nil, slog.New(slog.DiscardHandler))
 		tool := f.tools("s1", []frontendTool{{Name: "pick"}})[0]
+		request := bridge.NewBudget(1<<20, maxValues).Hold("")
 		answer := func(text string) {
-			f.answer("s1", map[schemas.CallKey]inputMessage{"c3": {Content: []byte(`"` + text + `"`)}})
+			f.answer("s1", map[schemas.CallKey]inputMessage{"c3": {Content: []byte(`"` + text + `"`)}}, request)
 		}
 		answer("green")
 		time.Sleep(answerKept - time.Second)

@@ -23,6 +23,7 @@ import (
 const (
 	maxFrontends   = 256              // threads whose client tools are announced at once
 	maxTools       = 64               // per thread
+	maxDefinitions = 256 << 10        // bytes of the tools of a thread, which are kept while they are announced
 	maxAllTools    = 2048             // of all threads: each has a queue, of which the bus has 10,000
 	frontendIdle   = 10 * time.Minute // after the last request, if no call waits
 	announceWithin = 10 * time.Second
@@ -99,6 +100,9 @@ func (f *frontends) serve(ctx context.Context, session, bound string, list []fro
 	described, err := json.Marshal(list)
 	if err != nil {
 		return "", &bridge.RequestError{Reason: "tools: " + err.Error()}
+	}
+	if len(described) > maxDefinitions {
+		return "", &bridge.RequestError{Reason: fmt.Sprintf("the tools have more than %d bytes", maxDefinitions)}
 	}
 	one, err := f.worker(session, bound, string(described), list)
 	if err != nil {

@@ -18,14 +18,18 @@ const (
 	AbortPattern = "POST /ag-ui/abort"
 )
 
-// maxInput limits a request: clients send all messages of a thread each time.
-const maxInput = 32 << 20
+// Limits of a request: clients send all messages of a thread each time.
+const (
+	maxInput  = 32 << 20 // bytes
+	maxValues = 1 << 17  // JSON values
+)
 
 // Bridge serves AG-UI. Its methods are safe for concurrent use.
 type Bridge struct {
 	c         *client.Client
 	load      bridge.Loader
 	log       *slog.Logger
+	budget    *bridge.Budget
 	frontends *frontends
 }
 
@@ -40,7 +44,8 @@ type Options struct {
 // New returns a bridge. The caller must [Bridge.Close] it before the client.
 func New(c *client.Client, o Options) *Bridge {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Bridge{c: c, load: o.Load, log: o.Logger, frontends: newFrontends(c, o.Logger)}
+	return &Bridge{c: c, load: o.Load, log: o.Logger, budget: bridge.NewBudget(bridge.MaxHeld, maxValues),
+		frontends: newFrontends(c, o.Logger)}
 }
 
 // Close withdraws the tools of clients, and answers their waiting calls with an error.
@@ -49,7 +54,9 @@ func (b *Bridge) Close() { b.frontends.close() }
 // Abort is the handler that ends the run of a thread, and withdraws the prompts that wait for it or have not begun:
 // {"threadId": …}. AG-UI itself has no request for it.
 func (b *Bridge) Abort(w http.ResponseWriter, r *http.Request) {
-	in, err := read(w, r)
+	hold := b.budget.Hold("")
+	in, err := read(w, r, hold)
+	hold.Release() // of the input only the id of the thread is used
 	if err == nil {
 		err = b.c.Session(bridge.SessionID(in.ThreadID)).Do(r.Context(),
 			&schemas.Abort{Reason: "aborted by its AG-UI client", ClearQueue: true})
@@ -62,24 +69,35 @@ func (b *Bridge) Abort(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func read(w http.ResponseWriter, r *http.Request) (*runInput, error) {
+// read reads and decodes the input of a run. hold has it then.
+func read(w http.ResponseWriter, r *http.Request, hold *bridge.Hold) (*runInput, error) {
+	body, err := hold.ReadAll(http.MaxBytesReader(w, r.Body, maxInput))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large), errors.Is(err, bridge.ErrFull):
+		return nil, err
+	case err != nil:
+		return nil, &bridge.RequestError{Reason: "the body was not read: " + err.Error()}
+	}
+	if err := hold.Decoded("the input of a run", body); err != nil {
+		return nil, err
+	}
 	in := new(runInput)
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxInput)).Decode(in); err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
-			return nil, err
-		}
+	if err := json.Unmarshal(body, in); err != nil {
 		return nil, &bridge.RequestError{Reason: "the body is no input of a run: " + err.Error()}
 	}
 	if in.ThreadID == "" {
 		return nil, &bridge.RequestError{Reason: "threadId is missing"}
 	}
-	return in, nil
+	return in, cmp.Or(bridge.CheckID("threadId", in.ThreadID), bridge.CheckID("runId", in.RunID),
+		bridge.CheckID("protocolVersion", in.ProtocolVersion))
 }
 
 // ServeHTTP starts a run, or continues one, and streams it.
 func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	in, err := read(w, r)
+	hold := b.budget.Hold("")
+	defer hold.Release()
+	in, err := read(w, r, hold)
 	if err == nil && in.RunID == "" {
 		err = &bridge.RequestError{Reason: "runId is missing"}
 	}
@@ -88,7 +106,8 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	session := b.c.Session(bridge.SessionID(in.ThreadID))
-	run := &run{b: b, in: in, own: map[string]bool{}, follower: bridge.Follower{Session: session, Load: b.load}}
+	run := &run{b: b, in: in, hold: hold, own: map[string]bool{},
+		follower: bridge.Follower{Session: session, Load: b.load}}
 	if err = run.follower.Open(r.Context()); err == nil {
 		err = run.begin(r.Context())
 	}
@@ -97,6 +116,8 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		bridge.Refuse(w, err)
 		return
 	}
+	*in = runInput{ThreadID: in.ThreadID, RunID: in.RunID, ProtocolVersion: in.ProtocolVersion} // a run may take hours
+	hold.Release()
 	run.stream = bridge.NewEventStream(w)
 	defer run.stream.End()
 	run.serve(r.Context())

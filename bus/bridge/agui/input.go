@@ -54,6 +54,9 @@ func (a resume) edited() json.RawMessage {
 
 // check returns what is wrong with an answer, independent of the call.
 func (a resume) check() error {
+	if err := bridge.CheckID("interruptId", a.InterruptID); err != nil {
+		return err
+	}
 	wrong := ""
 	switch approved := a.Payload.Approved; {
 	case a.Status == "cancelled":

@@ -39,7 +39,8 @@ type sentCall struct {
 	index          int // in the message's content
 }
 
-// maxCalls limits the calls of a reply that are shown before it is complete: the cost is quadratic.
+// maxCalls limits the calls of a reply that are shown before it is complete, because the cost is quadratic, and the
+// answers of a resume. It is the limit for the calls of a reply of vendors, too.
 const maxCalls = 256
 
 // What may be open in a reply; calls are open with their id.

@@ -13,6 +13,9 @@ import (
 // undecided returns the answers of the request that the session has not got, in the order to send them. They must
 // answer all calls that wait for approval.
 func (r *run) undecided() (commands []resume, err error) {
+	if len(r.in.Resume) > maxCalls {
+		return nil, &bridge.RequestError{Reason: fmt.Sprintf("a resume of more than %d calls", maxCalls)}
+	}
 	state := &r.follower.State
 	r.decided = map[schemas.CallKey]bool{}
 	for _, a := range r.in.Resume {

@@ -19,13 +19,14 @@ const settle = 100 * time.Millisecond
 type run struct {
 	b        *Bridge
 	in       *runInput
+	hold     *bridge.Hold // of in
 	follower bridge.Follower
-	command  string                           // the prompt whose end is the stream's; "" if there is none
-	tracker  *client.Tracker                  // of the command
-	target   string                           // without a command, the run whose end is the stream's, or ""
-	own      map[string]bool                  // prompts with the request's messages
-	decided  map[schemas.CallKey]bool         // approvals that the client has answered
-	answered map[schemas.CallKey]inputMessage // results that the client has sent
+	command  string                   // the prompt whose end is the stream's; "" if there is none
+	tracker  *client.Tracker          // of the command
+	target   string                   // without a command, the run whose end is the stream's, or ""
+	own      map[string]bool          // prompts with the request's messages
+	decided  map[schemas.CallKey]bool // approvals that the client has answered
+	answered map[schemas.CallKey]bool // calls of which the client has sent the results
 	stream   *bridge.EventStream
 	p        *projection
 	gone     error // error of writing to the client
@@ -171,7 +172,7 @@ func (r *run) waitsForClient(ctx context.Context) (event, bool) {
 				return r.broken(ctx, err), true
 			}
 			interrupts = append(interrupts, interruptOf(c, id, asked))
-		case !c.AwaitsApproval() && r.frontend(c) && !r.brought(c.Key):
+		case !c.AwaitsApproval() && r.frontend(c) && !r.answered[c.Key]:
 			pending = append(pending, id)
 		default:
 			return event{}, false
@@ -185,8 +186,6 @@ func (r *run) waitsForClient(ctx context.Context) (event, bool) {
 	}
 	return event{Type: "RUN_FINISHED"}, len(pending) > 0
 }
-
-func (r *run) brought(call schemas.CallKey) bool { _, ok := r.answered[call]; return ok }
 
 // interruptOf describes a call with the arguments that it is executed with. Its id contains the digest of the
 // request, so that an answer applies to what was shown.
@@ -213,6 +212,7 @@ func (r *run) frontend(c loop.Call) bool {
 // frontendResults returns the results that the client sends for waiting calls.
 func (r *run) frontendResults() map[schemas.CallKey]inputMessage {
 	state, results := &r.follower.State, map[schemas.CallKey]inputMessage{}
+	r.answered = map[schemas.CallKey]bool{}
 	if state.Run == nil || state.Run.Turn == nil {
 		return nil
 	}
@@ -220,7 +220,7 @@ func (r *run) frontendResults() map[schemas.CallKey]inputMessage {
 	for n, c := range state.Run.Turn.Calls {
 		m, ok := sent[callID(state.Run.Turn.ReplyID, n)]
 		if ok && c.Key != "" && c.End == nil && r.frontend(c) {
-			results[c.Key] = m
+			results[c.Key], r.answered[c.Key] = m, true
 		}
 	}
 	return results
