@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,12 +20,12 @@ const (
 
 // chatAbort stops the run of a message, or everything in the session. A message of which no run has begun is withdrawn.
 // The answer is what the session has done, in the order of its inbox.
-func (p *peer) chatAbort(ctx context.Context, raw json.RawMessage) (any, error) {
+func (p *peer) chatAbort(ctx context.Context, req *request) (any, error) {
 	var params struct {
 		SessionKey string `json:"sessionKey"`
 		RunID      string `json:"runId"`
 	}
-	if err := decode(raw, &params); err != nil {
+	if err := req.decode(&params); err != nil {
 		return nil, err
 	}
 	if params.SessionKey == "" {

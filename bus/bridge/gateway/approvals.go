@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -34,7 +33,7 @@ func approvalID(session string, asked schemas.ApprovalRequested) string {
 }
 
 // approvalList returns the waiting approvals. From the first call on, the connection receives every change.
-func (p *peer) approvalList(ctx context.Context, _ json.RawMessage) (any, error) {
+func (p *peer) approvalList(ctx context.Context, _ *request) (any, error) {
 	p.asks.mu.Lock()
 	if p.asks.begun {
 		defer p.asks.mu.Unlock()
@@ -157,12 +156,12 @@ func (p *peer) approvalChanged(a client.Approval) error {
 		"ts": time.Now().UnixMilli()}, nil)
 }
 
-func (p *peer) approvalResolve(ctx context.Context, raw json.RawMessage) (any, error) {
+func (p *peer) approvalResolve(ctx context.Context, req *request) (any, error) {
 	var params struct {
 		ID       string `json:"id"`
 		Decision string `json:"decision"`
 	}
-	if err := decode(raw, &params); err != nil {
+	if err := req.decode(&params); err != nil {
 		return nil, err
 	}
 	session, call, ok := strings.Cut(params.ID, "/")

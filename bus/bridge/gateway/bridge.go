@@ -35,8 +35,9 @@ type Options struct {
 	// connected by the protocol yet; the oldest of those makes room for the next.
 	MaxConnections int
 	// TickInterval is the interval of heartbeats to clients of protocol 4, default 15 s. WriteTimeout limits the time
-	// for a client to accept a frame, default 10 s; ConnectTimeout the time for its connect, default 10 s.
-	TickInterval, WriteTimeout, ConnectTimeout time.Duration
+	// for a client to accept a frame, default 10 s; ReadTimeout the time for a frame that has begun to arrive, default a
+	// minute; ConnectTimeout the time for its connect, default 10 s.
+	TickInterval, WriteTimeout, ReadTimeout, ConnectTimeout time.Duration
 	// Origins are hosts, besides the requested one, whose pages may open a WebSocket; with the port if it is not the
 	// default of http or https.
 	Origins []string
@@ -49,6 +50,7 @@ type Bridge struct {
 	c       *client.Client
 	o       Options
 	places  *upgrade.Places
+	budget  *bridge.Budget
 	stop    chan struct{}
 	once    sync.Once
 	open    sync.WaitGroup
@@ -60,14 +62,15 @@ func New(c *client.Client, o Options) *Bridge {
 	o.MaxConnections = cmp.Or(o.MaxConnections, 128)
 	o.TickInterval = cmp.Or(o.TickInterval, 15*time.Second)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, time.Minute)
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 10*time.Second)
 	o.Version = cmp.Or(o.Version, "0")
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Allowed == nil {
 		o.Allowed = func(*http.Request, string) bool { return true }
 	}
-	return &Bridge{c: c, o: o, places: upgrade.NewPlaces(o.MaxConnections, maxSilent), stop: make(chan struct{}),
-		started: time.Now()}
+	return &Bridge{c: c, o: o, places: upgrade.NewPlaces(o.MaxConnections, maxSilent),
+		budget: bridge.NewBudget(bridge.MaxHeld, maxValues), stop: make(chan struct{}), started: time.Now()}
 }
 
 // Close ends all connections and returns when they have ended.

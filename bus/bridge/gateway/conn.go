@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -177,15 +176,4 @@ func (c *conn) ping(ctx context.Context) {
 			}
 		}
 	}
-}
-
-// decode reads a request's params.
-func decode(params json.RawMessage, into any) error {
-	if len(params) == 0 {
-		params = json.RawMessage("{}")
-	}
-	if err := json.Unmarshal(params, into); err != nil {
-		return &bridge.RequestError{Reason: "params: " + err.Error()}
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -17,10 +16,10 @@ import (
 const historyLimit = 200
 
 // methods are the methods that a client may call.
-var methods map[string]func(p *peer, ctx context.Context, params json.RawMessage) (any, error)
+var methods map[string]func(p *peer, ctx context.Context, req *request) (any, error)
 
 func init() { // breaks a cycle: hello-ok lists the methods
-	methods = map[string]func(*peer, context.Context, json.RawMessage) (any, error){
+	methods = map[string]func(*peer, context.Context, *request) (any, error){
 		"agent.wait":                    (*peer).agentWait,
 		"health":                        (*peer).health,
 		"models.list":                   (*peer).modelsList,
@@ -39,15 +38,15 @@ func init() { // breaks a cycle: hello-ok lists the methods
 
 func methodNames() []string { return slices.Sorted(maps.Keys(methods)) }
 
-func (p *peer) call(ctx context.Context, req request) (any, error) {
+func (p *peer) call(ctx context.Context, req *request) (any, error) {
 	method := methods[req.Method]
 	if method == nil {
 		return nil, &bridge.RequestError{Reason: "there is no method " + req.Method}
 	}
-	return method(p, ctx, req.Params)
+	return method(p, ctx, req)
 }
 
-func (p *peer) health(context.Context, json.RawMessage) (any, error) {
+func (p *peer) health(context.Context, *request) (any, error) {
 	return map[string]any{"ok": true, "ts": time.Now().UnixMilli()}, nil
 }
 
@@ -58,7 +57,7 @@ type attachment struct {
 }
 
 // chatSend sends a message. It subscribes the client to its session.
-func (p *peer) chatSend(ctx context.Context, raw json.RawMessage) (any, error) {
+func (p *peer) chatSend(ctx context.Context, req *request) (any, error) {
 	var params struct {
 		SessionKey     string       `json:"sessionKey"`
 		Message        string       `json:"message"`
@@ -66,7 +65,7 @@ func (p *peer) chatSend(ctx context.Context, raw json.RawMessage) (any, error) {
 		QueueMode      string       `json:"queueMode"`
 		Attachments    []attachment `json:"attachments"`
 	}
-	if err := decode(raw, &params); err != nil {
+	if err := req.decode(&params); err != nil {
 		return nil, err
 	}
 	if params.SessionKey == "" || params.IdempotencyKey == "" {
@@ -116,13 +115,13 @@ func (p *peer) open(ctx context.Context, s *client.Session) (*bridge.Follower, e
 }
 
 // chatHistory returns the newest part of a transcript, and the run in progress with its text so far.
-func (p *peer) chatHistory(ctx context.Context, raw json.RawMessage) (any, error) {
+func (p *peer) chatHistory(ctx context.Context, req *request) (any, error) {
 	var params struct {
 		SessionKey string `json:"sessionKey"`
 		Limit      int    `json:"limit"`
 		Offset     int    `json:"offset"`
 	}
-	if err := decode(raw, &params); err != nil {
+	if err := req.decode(&params); err != nil {
 		return nil, err
 	}
 	if params.SessionKey == "" || params.Limit < 0 || params.Offset < 0 {

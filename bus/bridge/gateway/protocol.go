@@ -3,14 +3,11 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/loopbus/loopbus/bus/bridge"
 	"github.com/loopbus/loopbus/bus/client"
@@ -22,14 +19,6 @@ const (
 	maxFrame    = 8 << 20  // limit of a frame afterwards: room for a message with images
 	maxRequests = 16       // requests of a connection in progress, or behind an earlier one of their session
 )
-
-// request is a frame of a client.
-type request struct {
-	Type   string          `json:"type"`
-	ID     string          `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-}
 
 type response struct {
 	Type    string      `json:"type"`
@@ -64,8 +53,9 @@ var scopes = []string{"operator.read", "operator.write", "operator.approvals"}
 // peer is a client of protocol 4.
 type peer struct {
 	*conn
-	placed bool // it has a place among the admitted clients
-	tools  bool // it wants events of tools
+	name   string // its caller in the budget
+	placed bool   // it has a place among the admitted clients
+	tools  bool   // it wants events of tools
 	subs   subscriptions
 	asks   approvals
 	runs   runs
@@ -76,7 +66,7 @@ type peer struct {
 // converse serves protocol 4.
 func (c *conn) converse(ctx context.Context, r *http.Request) {
 	c.ws.SetReadLimit(maxPreauth)
-	p := &peer{conn: c}
+	p := &peer{conn: c, name: rand.Text()}
 	p.subs.init(p)
 	defer p.subs.close()
 	silent := c.b.places.Wait(func() { c.cancel(errSilent); c.end() })
@@ -111,18 +101,25 @@ func (p *peer) serve(ctx context.Context) {
 			p.cancel(err)
 			return
 		}
+		if err := req.hold.Decoded("a request", req.Params); err != nil {
+			p.answer(req.ID, nil, err)
+			req.hold.Release()
+			continue
+		}
 		places := requests
 		if req.Method == "agent.wait" { // it may take minutes, so it takes no place of the other requests
 			if places = waits; len(waits) == maxWaits {
-				p.answer(req, nil, errWaits)
+				p.answer(req.ID, nil, errWaits)
+				req.hold.Release()
 				continue
 			}
 		}
 		places <- struct{}{} // backpressure on a client that sends faster than it is answered
 		call := func() {
 			defer func() { <-places }()
+			defer req.hold.Release()
 			payload, err := p.call(ctx, req)
-			p.answer(req, payload, err)
+			p.answer(req.ID, payload, err)
 		}
 		if name, ok := queueOf(req); ok {
 			ordered.add(&p.parts, name, call)
@@ -132,33 +129,20 @@ func (p *peer) serve(ctx context.Context) {
 	}
 }
 
-// read reads one request. An invalid frame ends the connection.
-func (p *peer) read(ctx context.Context) (req request, err error) {
-	kind, data, err := p.ws.Read(ctx)
-	if err != nil {
-		return req, err
-	}
-	if kind != websocket.MessageText || json.Unmarshal(data, &req) != nil || req.Type != "req" || req.ID == "" ||
-		req.Method == "" {
-		_ = p.ws.Close(websocket.StatusPolicyViolation, "a frame is not a request")
-		return req, errors.New("a frame is not a request")
-	}
-	return req, nil
-}
-
 // connect processes the client's first request and answers with hello-ok or an error.
 func (p *peer) connect(ctx context.Context, r *http.Request) bool {
 	req, err := p.read(ctx)
 	if err != nil {
 		return false
 	}
+	defer req.hold.Release()
 	var params connectParams
 	refuse := func(code, message string) bool {
 		_ = p.send(response{Type: "res", ID: req.ID, Error: &errorShape{Code: code, Message: message,
 			Retryable: code == "UNAVAILABLE"}})
 		return false
 	}
-	switch err := decode(req.Params, &params); {
+	switch err := req.decode(&params); {
 	case req.Method != "connect":
 		return refuse("INVALID_REQUEST", "the first request is connect")
 	case err != nil:
@@ -182,7 +166,7 @@ func (p *peer) connect(ctx context.Context, r *http.Request) bool {
 	}
 	return p.send(response{Type: "res", ID: req.ID, OK: true, Payload: map[string]any{
 		"type": "hello-ok", "protocol": protocol,
-		"server":   map[string]any{"version": p.b.o.Version, "connId": rand.Text()},
+		"server":   map[string]any{"version": p.b.o.Version, "connId": p.name},
 		"features": map[string]any{"methods": methodNames(), "events": eventNames},
 		"snapshot": map[string]any{"presence": []any{}, "health": map[string]any{},
 			"stateVersion": map[string]any{"presence": 1, "health": 1}, "uptimeMs": time.Since(p.b.started).Milliseconds()},
@@ -212,9 +196,9 @@ func (p *peer) tick(ctx context.Context) {
 	}
 }
 
-// answer answers a request.
-func (p *peer) answer(req request, payload any, err error) {
-	res := response{Type: "res", ID: req.ID, OK: err == nil, Payload: payload}
+// answer answers the request with the id.
+func (p *peer) answer(id string, payload any, err error) {
+	res := response{Type: "res", ID: id, OK: err == nil, Payload: payload}
 	if err != nil {
 		status, code := bridge.Status(err)
 		var rejected *client.RejectedError

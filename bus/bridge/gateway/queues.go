@@ -50,7 +50,7 @@ func (q *queues) next(name string) func() {
 
 // queueOf returns the queue of a request that has to keep its place among the requests of the connection: that of its
 // session, or "" for the list of sessions. Any other request only reads or waits, and keeps no place.
-func queueOf(req request) (name string, ordered bool) {
+func queueOf(req *request) (name string, ordered bool) {
 	var params struct{ SessionKey, Key, ID string }
 	_ = json.Unmarshal(req.Params, &params) // the method refuses params that are wrong
 	switch req.Method {

@@ -52,7 +52,7 @@ func TestQueues(t *testing.T) {
 // Requests that change one session share a queue, whatever they call it. What only reads or waits has none.
 func TestQueueOf(t *testing.T) {
 	t.Parallel()
-	for _, r := range []request{
+	for _, r := range []*request{
 		{Method: "chat.send", Params: json.RawMessage(`{"sessionKey":"s1","message":"a"}`)},
 		{Method: "chat.abort", Params: json.RawMessage(`{"sessionKey":"s1","runId":7}`)},
 		{Method: "sessions.messages.subscribe", Params: json.RawMessage(`{"key":"s1"}`)},
@@ -63,7 +63,7 @@ func TestQueueOf(t *testing.T) {
 		}
 	}
 	for method := range methods {
-		queue, ok := queueOf(request{Method: method, Params: json.RawMessage(`{"sessionKey":"s1","runId":"k1"}`)})
+		queue, ok := queueOf(&request{Method: method, Params: json.RawMessage(`{"sessionKey":"s1","runId":"k1"}`)})
 		reads := slices.Contains([]string{"agent.wait", "health", "models.list", "chat.history", "sessions.list",
 			"exec.approval.list"}, method)
 		if reads == ok {

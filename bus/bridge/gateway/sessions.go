@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -14,12 +13,12 @@ import (
 // sessions. The events of all sessions would be much more than the few members of a list.
 const changesEvery = time.Second
 
-func (p *peer) sessionsList(ctx context.Context, raw json.RawMessage) (any, error) {
+func (p *peer) sessionsList(ctx context.Context, req *request) (any, error) {
 	var params struct {
 		Limit  int    `json:"limit"`
 		Search string `json:"search"`
 	}
-	if err := decode(raw, &params); err != nil {
+	if err := req.decode(&params); err != nil {
 		return nil, err
 	}
 	page, err := p.b.c.Sessions(ctx, schemas.SessionsQuery{Text: params.Search,
@@ -47,7 +46,7 @@ type changes struct {
 
 // sessionsSubscribe sends the connection an event sessions.changed for each session that changes from now on.
 // Subscribing again changes nothing.
-func (p *peer) sessionsSubscribe(ctx context.Context, _ json.RawMessage) (any, error) {
+func (p *peer) sessionsSubscribe(ctx context.Context, _ *request) (any, error) {
 	p.changes.mu.Lock()
 	defer p.changes.mu.Unlock()
 	if p.changes.stop == nil {
@@ -62,7 +61,7 @@ func (p *peer) sessionsSubscribe(ctx context.Context, _ json.RawMessage) (any, e
 	return map[string]any{"subscribed": true}, nil
 }
 
-func (p *peer) sessionsUnsubscribe(context.Context, json.RawMessage) (any, error) {
+func (p *peer) sessionsUnsubscribe(context.Context, *request) (any, error) {
 	p.changes.mu.Lock()
 	defer p.changes.mu.Unlock()
 	if p.changes.stop != nil {
@@ -125,9 +124,9 @@ type keyParams struct {
 	Key string `json:"key"`
 }
 
-func (p *peer) subscribe(ctx context.Context, raw json.RawMessage) (any, error) {
+func (p *peer) subscribe(ctx context.Context, req *request) (any, error) {
 	var params keyParams
-	if err := decode(raw, &params); err != nil {
+	if err := req.decode(&params); err != nil {
 		return nil, err
 	}
 	if params.Key == "" {
@@ -136,9 +135,9 @@ func (p *peer) subscribe(ctx context.Context, raw json.RawMessage) (any, error) 
 	return map[string]any{"subscribed": true, "key": params.Key}, p.subs.add(ctx, params.Key)
 }
 
-func (p *peer) unsubscribe(_ context.Context, raw json.RawMessage) (any, error) {
+func (p *peer) unsubscribe(_ context.Context, req *request) (any, error) {
 	var params keyParams
-	if err := decode(raw, &params); err != nil {
+	if err := req.decode(&params); err != nil {
 		return nil, err
 	}
 	p.subs.remove(params.Key)

@@ -27,6 +27,9 @@ func (s *subscriptions) init(p *peer) { s.p, s.all = p, map[string]*subscription
 // add subscribes to a session from the end of its log on, with the reply being streamed. Adding it again changes
 // nothing. Calls for one key come one after another. Other sessions do not wait while a log is read.
 func (s *subscriptions) add(ctx context.Context, key string) error {
+	if err := bridge.CheckID("a session's key", key); err != nil {
+		return err
+	}
 	if known, err := s.has(key); known || err != nil {
 		return err
 	}

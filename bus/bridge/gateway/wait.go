@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -52,14 +51,18 @@ func (r *runs) get(id string) *client.Run {
 }
 
 // agentWait waits for the end of a run that the connection has started.
-func (p *peer) agentWait(ctx context.Context, raw json.RawMessage) (any, error) {
+func (p *peer) agentWait(ctx context.Context, req *request) (any, error) {
 	var params struct {
 		RunID     string `json:"runId"`
 		TimeoutMs int64  `json:"timeoutMs"`
 	}
-	if err := decode(raw, &params); err != nil {
+	if err := req.decode(&params); err != nil {
 		return nil, err
 	}
+	if err := bridge.CheckID("runId", params.RunID); err != nil {
+		return nil, err
+	}
+	req.hold.Release() // nothing large is left
 	run := p.runs.get(bridge.CommandID(params.RunID))
 	switch {
 	case run == nil:
@@ -91,7 +94,7 @@ func (p *peer) agentWait(ctx context.Context, raw json.RawMessage) (any, error) 
 }
 
 // modelsList returns the models of the runners' catalogue.
-func (p *peer) modelsList(ctx context.Context, _ json.RawMessage) (any, error) {
+func (p *peer) modelsList(ctx context.Context, _ *request) (any, error) {
 	all, err := p.b.c.Models(ctx)
 	if err != nil {
 		return nil, err
