@@ -158,7 +158,7 @@ func TestRequestsAtOnceAreBounded(t *testing.T) {
 		t.Errorf("a connection whose requests have half of all bytes ends with %v", got)
 	}
 	third := connected(t, b)
-	for i := range 3 {
+	for i := range 2 { // also while the requests of the first one end
 		if err := second.post(strconv.Itoa(i), "chat.send", message("slow", filled(400<<10))); err != nil {
 			t.Fatal(err)
 		}
