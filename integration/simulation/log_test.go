@@ -188,7 +188,9 @@ func (l *farLog) Confirm(ctx context.Context, since time.Time) error {
 		if known || err != nil {
 			return err
 		}
-		err = l.request(ctx, "confirm "+l.session, func() error { return l.mem.Confirm(context.Background(), since) })
+		err = l.request(ctx, "confirm "+l.session, func() error {
+			return l.mem.Confirm(context.Background(), since.Add(-l.offset)) // by the clock of all logs in memory
+		})
 		l.mu.Lock()
 		if errors.Is(err, schemas.ErrConflict) {
 			l.fail(err)
