@@ -59,6 +59,7 @@ func (q queue) Create(ctx context.Context, c *reader.Consumer) (backlog uint64, 
 	}
 	q.consumer = consumer
 	cluster := consumer.CachedInfo().Cluster
+	c.Clustered = cluster != nil
 	q.replicated.Store(cluster != nil && len(cluster.Replicas) > 0)
 	return consumer.CachedInfo().NumPending, nil
 }

@@ -83,6 +83,7 @@ func (in *inbox) Create(ctx context.Context, c *reader.Consumer) (backlog uint64
 		if in.refused.Load() {
 			return 0, errRefused
 		}
+		c.Clustered = true
 		return in.queue.create(c.Name, c.Reads)
 	})
 }

@@ -21,12 +21,19 @@ const (
 	ownsLimit  = 4 * time.Second // for the answer whether a session is still this runner's
 )
 
+// knownAfter is how long after the creation of a consumer this runner may not know yet that another one reads one of its
+// partitions: some heartbeats.
+const knownAfter = time.Second
+
 // A Consumer delivers the messages of a runner's partitions until the share changes or ownership becomes unverified.
 type Consumer struct {
 	Name  string
 	Reads []int // partitions, in order
 	// Unverified is true if nobody knows what the consumer before has delivered.
 	Unverified bool
+	// Clustered is set by [Queue.Create]: the servers may let another runner's consumer have one of the partitions for a
+	// moment, if both are created at once.
+	Clustered bool
 
 	backlog uint64    // messages that were stored when it was created
 	suspect bool      // a lost runner may have started these
@@ -122,6 +129,11 @@ func (r *Reader) reconcile(ctx context.Context) (again <-chan time.Time) {
 	}
 	r.setReady()
 	return again
+}
+
+// mayShare reports whether another runner may settle what the consumer has delivered. mu is held.
+func (c *Consumer) mayShare(partition int) bool {
+	return slices.Contains(c.shared, partition) || c.Clustered && time.Since(c.created) < knownAfter
 }
 
 // checkOverlap breaks the consumer when another runner stops reading one of its partitions. The servers of a cluster

@@ -188,10 +188,10 @@ func (r *Reader) release(s *session) {
 
 // dependsOnOther reports whether the work of a delivered message may have been left to another delivery of the session
 // which another runner has settled. If this runner then acknowledged the message and died, nothing would wake the
-// session. Messages that the same consumer has delivered are no risk, unless another runner reads the partition too:
+// session. Messages that the same consumer has delivered are no risk, unless another runner may read the partition too:
 // only its own reader settles them. A delivery of a consumer that is not in use any more is one: until the servers have
 // deleted the consumer, acknowledgements to it have an effect.
 func (r *Reader) dependsOnOther(d *delivery) bool {
-	return d.otherLost || len(d.of.deliveries) > 1 && slices.Contains(d.consumer.shared, d.Partition) ||
+	return d.otherLost || len(d.of.deliveries) > 1 && d.consumer.mayShare(d.Partition) ||
 		slices.ContainsFunc(d.of.deliveries, func(o *delivery) bool { return o.consumer != d.consumer })
 }
