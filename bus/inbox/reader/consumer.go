@@ -21,8 +21,8 @@ const (
 	ownsLimit  = 4 * time.Second // for the answer whether a session is still this runner's
 )
 
-// knownAfter is how long after the creation of a consumer this runner may not know yet that another one reads one of its
-// partitions: some heartbeats.
+// knownAfter is how long after the creation of a consumer this runner may not know yet that another one reads one of
+// its partitions: some heartbeats.
 const knownAfter = time.Second
 
 // A Consumer delivers the messages of a runner's partitions until the share changes or ownership becomes unverified.
