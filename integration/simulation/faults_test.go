@@ -27,6 +27,12 @@ func (w *world) keep(slot int, last chan<- *runner) {
 	for {
 		d := w.draw("slot " + string(rune('0'+slot)))
 		time.Sleep(d.about(8 * time.Second))
+		select {
+		case <-r.done: // a runner that cannot announce itself ends with an error; a supervisor starts another one
+			n++
+			r = w.start(slot, n)
+		default:
+		}
 		if !w.faulty() {
 			last <- r
 			return
