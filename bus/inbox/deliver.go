@@ -61,6 +61,10 @@ func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func())
 	if err != nil {
 		return "", err
 	}
+	if in.isVoid(ctx, m, cmd) {
+		in.metrics.count("void")
+		return cmd.ID, nil
+	}
 	var replying sync.WaitGroup
 	defer replying.Wait()
 	reply := sync.OnceFunc(func() { in.reply(m, cmd.ID) })
@@ -72,6 +76,16 @@ func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func())
 		reply()
 	}
 	return cmd.ID, err
+}
+
+// isVoid reports whether a command is an abort that nobody can ask about, and the session has no log. A deleter sends
+// such aborts, and one that arrives late must not begin the session that it was to delete.
+func (in *Inbox) isVoid(ctx context.Context, m *reader.Message, cmd schemas.Command) bool {
+	abort, ok := cmd.Data.(*schemas.Abort)
+	if !ok || abort == nil || cmd.ID != in.storedID(m) || m.Body.(*body).header.Get(schemas.HeaderReply) != "" {
+		return false
+	}
+	return in.handler.Absent(ctx, m.Session)
 }
 
 // decode returns the command of a message. Its error wraps a [*codec.RejectError] if the message is no command. Any

@@ -121,6 +121,30 @@ func (h *forgetful) Absent(_ context.Context, session string) bool {
 	return session != "s1"
 }
 
+// An abort without an id, of which nobody waits for the outcome, begins no session; any other does.
+func TestAnAbortBeginsNoSession(t *testing.T) {
+	t.Parallel()
+	_, c := bustest.Small(t)
+	h := &forgetful{asked: map[string]int{}}
+	bustest.RunInbox(t, c, bustest.Fast("r1"), h)
+	for _, m := range []*nats.Msg{
+		{Subject: "agent.cmd.none1.abort"},
+		{Subject: "agent.cmd.none2.abort", Header: nats.Header{"Nats-Msg-Id": {"mine"}}},
+		{Subject: "agent.cmd.none3.abort", Header: nats.Header{
+			schemas.HeaderReply: {schemas.ReplyOutcome}, schemas.HeaderReplyTo: {"_INBOX.me.1"}}},
+		{Subject: "agent.cmd.s1.abort"},
+	} {
+		m.Data = []byte("{}")
+		if _, err := c.JetStream().PublishMsg(bustest.Deadline(t), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bustest.Eventually(t, "nothing is left", func() bool { return bustest.Queued(t, c) == 0 })
+	if h.total() != 3 || len(h.rejections()) != 0 {
+		t.Errorf("%d messages came to the handler, want all but the first: %+v", h.total(), h.got)
+	}
+}
+
 // A result for a session that has no log is acknowledged after one look: it is not delivered, and kept nowhere. Any
 // other command is delivered, for a session comes into being with it.
 func TestAResultWithoutALogCostsALook(t *testing.T) {
