@@ -136,6 +136,16 @@ func (c *Consumer) mayShare(partition int) bool {
 	return slices.Contains(c.shared, partition) || c.Clustered && time.Since(c.created) < knownAfter
 }
 
+// untilKnown returns for how long it is not known whether another runner reads the partition of a delivery.
+func (r *Reader) untilKnown(d *delivery) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !d.consumer.Clustered {
+		return 0
+	}
+	return time.Until(d.consumer.created.Add(knownAfter))
+}
+
 // checkOverlap breaks the consumer when another runner stops reading one of its partitions. The servers of a cluster
 // may allow two consumers to overlap that are created at the same moment, and then each runner settles messages that
 // the other one does not receive.

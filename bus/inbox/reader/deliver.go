@@ -43,7 +43,8 @@ func (r *Reader) process(d *delivery) {
 		switch {
 		case d.Rejected && tries%refetchEvery != refetchEvery-1: // all that is left is to acknowledge it
 		case tries == 0 && r.o.Handler.Void(d.ctx, d.Message):
-		case check && r.o.Queue.Refetch(d.ctx, d.Message), r.overtakes(d):
+		// overtakes may take a while, in which the message may be deleted with its session.
+		case r.overtakes(d), (check || !d.fresh()) && r.o.Queue.Refetch(d.ctx, d.Message):
 			return
 		case !d.Rejected:
 			if tries > 0 {
@@ -64,6 +65,9 @@ func (r *Reader) process(d *delivery) {
 		if isForAnother(err) {
 			pause = doubled(firstConflictPause, lastConflictPause, conflicts)
 			conflicts++
+			if errors.Is(err, errDepends) {
+				pause = max(pause, r.untilKnown(d))
+			}
 			r.setUnverified(d.of)
 			r.o.Logger.Debug("delivery given up", "session", d.Session, "seq", d.Seq, "err", err)
 		} else {
@@ -101,8 +105,11 @@ func (r *Reader) mayStart(d *delivery, again bool) (ok, check bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d.otherLost = false
-	return !d.released && !r.isDraining(), again || d.of.unverified || time.Since(d.received) > freshFor
+	return !d.released && !r.isDraining(), again || d.of.unverified || !d.fresh()
 }
+
+// fresh reports whether a message has just come, with its payload.
+func (d *delivery) fresh() bool { return time.Since(d.received) <= freshFor }
 
 func (r *Reader) setUnverified(s *session) {
 	r.mu.Lock()

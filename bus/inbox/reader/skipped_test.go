@@ -47,6 +47,12 @@ func (q *replicated) First(_ context.Context, _ reader.Place, after uint64) (uin
 	return 0, nil
 }
 
+func (q *replicated) Refetch(_ context.Context, m *reader.Message) (deleted bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !slices.Contains(q.stored, m.Seq)
+}
+
 func (q *replicated) Stored(context.Context, *reader.Consumer) (map[reader.Place]int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -154,6 +160,23 @@ func TestAnAcknowledgementOnItsWayIsNoSkip(t *testing.T) {
 		time.Sleep(time.Second)
 		if len(q.created) != 0 {
 			t.Errorf("%d more consumers", len(q.created))
+		}
+	})
+}
+
+// A message that is deleted with its session while an earlier one is looked for does not start.
+func TestADeletedMessageDoesNotStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, h := &replicated{queue: newQueue()}, &inOrder{}
+		q.store(1, 2)
+		r := run(t, 1, alone{}, q, h)
+		r.Receive(<-q.created, 1, message(2), "reply")
+		time.Sleep(100 * time.Millisecond)
+		q.store()
+		time.Sleep(10 * time.Second)
+		if !h.has() || len(q.acked) != 0 {
+			t.Errorf("%v entered, %d acknowledged", h.entered, len(q.acked))
 		}
 	})
 }
