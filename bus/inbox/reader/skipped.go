@@ -47,7 +47,7 @@ func (r *Reader) overtakes(d *delivery) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.breakLocked(d.consumer, errSkipped)
+	r.breakLocked(r.consumer, errSkipped) // also if it is a later one, which may have delivered what is forgotten here
 	// Or else the next consumer would leave the messages to these deliveries, and until there is one they would start.
 	for _, o := range slices.Clone(d.of.deliveries) {
 		if !o.entered {

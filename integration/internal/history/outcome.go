@@ -87,12 +87,21 @@ func (s *sessionCheck) checkOutcomes() {
 	}
 }
 
+// deletion says when the session was deleted, if it was.
+func (s *sessionCheck) deletion() string {
+	if at, ok := s.Deleted[s.name]; ok {
+		return "; the session was deleted at " + at.Format(clock)
+	}
+	return ""
+}
+
 func (s *sessionCheck) checkOutcome(cmd Command) {
 	ids := []string{cmd.ID}
 	o := s.outcomes[cmd.ID]
 	switch {
 	case o == nil && !cmd.Acked.IsZero() && cmd.Sent.After(s.Deleted[s.name]):
-		s.fail(Lost, 0, ids, "the %s was acknowledged at %s but is not in the log", cmd.Kind, cmd.Acked.Format(clock))
+		s.fail(Lost, 0, ids, "the %s was sent at %s and acknowledged at %s but is not in the log%s", cmd.Kind,
+			cmd.Sent.Format(clock), cmd.Acked.Format(clock), s.deletion())
 	case o == nil:
 	case len(o.accepted) > 1:
 		s.fail(Doubled, o.accepted[1], ids, "the %s was accepted %d times, at %v", cmd.Kind, len(o.accepted), o.accepted)
