@@ -6,12 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
+
+// applyTime is how long an object of a replicated stream, or a part, has to be missing: a leader that was just elected
+// answers before it has applied all that was acknowledged.
+const applyTime = time.Second
 
 // blobStream is the stream of the object store.
 const blobStream = "OBJ_" + schemas.BucketBlobs
@@ -160,6 +165,7 @@ func (s *Store) countBlobs(ctx context.Context, subject string) (uint64, error) 
 // object returns the bytes of an object; the caller checks their digest. An error wraps errLost if it is missing or
 // incomplete.
 func (s *Store) object(ctx context.Context, name string) (data []byte, err error) {
+	began := time.Now()
 	err = s.inBlobs(ctx, func(ctx context.Context, bucket jetstream.ObjectStore) error {
 		err := s.checkObject(ctx, bucket, name)
 		if err != nil {
@@ -169,6 +175,11 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 		}
 		if err == nil {
 			data, err = s.readObject(ctx, bucket, name)
+		}
+		if natsio.IsAny(err, jetstream.ErrObjectNotFound, errIncomplete) && time.Since(began) < applyTime {
+			if some, replicasErr := s.replicated(ctx); replicasErr != nil || some {
+				return natsio.ErrBehind
+			}
 		}
 		return err
 	})
