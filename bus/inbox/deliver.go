@@ -81,8 +81,8 @@ func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func())
 // isVoid reports whether a command is an abort that nobody can ask about, and the session has no log. A deleter sends
 // such aborts, and one that arrives late must not begin the session that it was to delete.
 func (in *Inbox) isVoid(ctx context.Context, m *reader.Message, cmd schemas.Command) bool {
-	abort, ok := cmd.Data.(*schemas.Abort)
-	if !ok || abort == nil || cmd.ID != in.storedID(m) || m.Body.(*body).header.Get(schemas.HeaderReply) != "" {
+	_, abort := cmd.Data.(*schemas.Abort)
+	if !abort || cmd.ID != in.storedID(m) || m.Body.(*body).header.Get(schemas.HeaderReply) != "" {
 		return false
 	}
 	return in.handler.Absent(ctx, m.Session)

@@ -72,8 +72,7 @@ const (
 func NewKeeper(o KeeperOptions) *Keeper {
 	o.Interval, o.PerRound = cmp.Or(o.Interval, time.Minute), cmp.Or(o.PerRound, 200)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Keeper{o: o, sizes: map[string]measured{}, now: o.Deleter.serverTime,
-		own: time.Now}
+	return &Keeper{o: o, sizes: map[string]measured{}, now: o.Deleter.serverTime, own: time.Now}
 }
 
 // Run carries out a round in each interval, while it holds the lease, until ctx ends. It returns nil.
