@@ -55,13 +55,9 @@ func (o *Outbox) count(ctx context.Context, session string, kind schemas.Command
 	}
 	ctx, cancel := context.WithTimeout(ctx, outboxTimeout)
 	defer cancel()
-	stream, err := o.conn.JetStream().Stream(ctx, schemas.StreamCommands)
-	if err != nil {
-		return 0, err
-	}
 	// The wildcard matches every partition.
 	filter := fmt.Sprintf("%s.cmd.*.%s.%s", o.conn.subjects.Prefix(), session, kind)
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+	info, err := natsio.LeaderInfo(ctx, o.conn.JetStream(), schemas.StreamCommands, jetstream.WithSubjectFilter(filter))
 	if err != nil {
 		return 0, err
 	}

@@ -93,7 +93,8 @@ func (t *Timers) cancel(ctx context.Context, session, name string) error {
 	if err != nil {
 		return err
 	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(t.conn.subjects.Schedule(session, "*")))
+	info, err := natsio.LeaderInfo(ctx, t.conn.js, schemas.StreamTimers,
+		jetstream.WithSubjectFilter(t.conn.subjects.Schedule(session, "*")))
 	if err != nil {
 		return err
 	}

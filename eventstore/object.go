@@ -6,17 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
-
-// applyTime is how long an object of a replicated stream, or a part, has to be missing: a leader that was just elected
-// answers before it has applied all that was acknowledged.
-const applyTime = time.Second
 
 // blobStream is the stream of the object store.
 const blobStream = "OBJ_" + schemas.BucketBlobs
@@ -151,11 +146,7 @@ func (s *Store) checkObject(ctx context.Context, bucket jetstream.ObjectStore, n
 
 // countBlobs returns how many messages of a subject the leader of the object store's stream has.
 func (s *Store) countBlobs(ctx context.Context, subject string) (uint64, error) {
-	stream, err := s.js.Stream(ctx, blobStream)
-	if err != nil {
-		return 0, err
-	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(subject))
+	info, err := natsio.LeaderInfo(ctx, s.js, blobStream, jetstream.WithSubjectFilter(subject))
 	if err != nil {
 		return 0, err
 	}
@@ -165,7 +156,6 @@ func (s *Store) countBlobs(ctx context.Context, subject string) (uint64, error) 
 // object returns the bytes of an object; the caller checks their digest. An error wraps errLost if it is missing or
 // incomplete.
 func (s *Store) object(ctx context.Context, name string) (data []byte, err error) {
-	began := time.Now()
 	err = s.inBlobs(ctx, func(ctx context.Context, bucket jetstream.ObjectStore) error {
 		err := s.checkObject(ctx, bucket, name)
 		if err != nil {
@@ -175,11 +165,6 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 		}
 		if err == nil {
 			data, err = s.readObject(ctx, bucket, name)
-		}
-		if natsio.IsAny(err, jetstream.ErrObjectNotFound, errIncomplete) && time.Since(began) < applyTime {
-			if some, replicasErr := s.replicated(ctx); replicasErr != nil || some {
-				return natsio.ErrBehind
-			}
 		}
 		return err
 	})
@@ -216,8 +201,8 @@ func (s *Store) readObject(ctx context.Context, bucket jetstream.ObjectStore, na
 	switch {
 	case errors.Is(err, errWhole):
 		return data, nil
-	case err == nil:
-		err = fmt.Errorf("%w: %d chunks of %d", errIncomplete, n, info.Chunks)
+	case err == nil: // they were there a moment ago
+		err = fmt.Errorf("%w: %d chunks of %d", natsio.ErrBehind, n, info.Chunks)
 	}
 	return nil, err
 }

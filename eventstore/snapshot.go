@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -161,11 +162,12 @@ func (s *Store) DeleteSnapshots(ctx context.Context, session string) error {
 	}
 	prefix := "$KV." + schemas.BucketSnapshots + "."
 	err := s.retry(ctx, func(ctx context.Context) error {
-		stream, err := s.js.Stream(ctx, "KV_"+schemas.BucketSnapshots)
+		const name = "KV_" + schemas.BucketSnapshots
+		info, err := natsio.LeaderInfo(ctx, s.js, name, jetstream.WithSubjectFilter(prefix+session+".*"))
 		if err != nil {
 			return err
 		}
-		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(prefix+session+".*"))
+		stream, err := s.js.Stream(ctx, name)
 		if err != nil {
 			return err
 		}

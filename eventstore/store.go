@@ -173,11 +173,8 @@ func (s *Store) list(ctx context.Context, subjects []string, yield func(SessionI
 // made to answer there may have stored one with wildcards, which would stand for all logs in a request.
 func (s *Store) subjects(ctx context.Context) (all []string, err error) {
 	err = s.retry(ctx, func(ctx context.Context) error {
-		stream, err := s.js.Stream(ctx, schemas.StreamEvents)
-		if err != nil {
-			return err
-		}
-		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(s.o.Subjects.Event("*")))
+		info, err := natsio.LeaderInfo(ctx, s.js, schemas.StreamEvents,
+			jetstream.WithSubjectFilter(s.o.Subjects.Event("*")))
 		if err == nil {
 			all = slices.Sorted(maps.Keys(info.State.Subjects))
 			all = slices.DeleteFunc(all, func(subject string) bool {

@@ -105,12 +105,8 @@ func (c *Client) missing(ctx context.Context, store jetstream.ObjectStore, name 
 	if err == nil && info.Deleted {
 		return jetstream.ErrObjectNotFound
 	}
-	stream, err := c.js.Stream(ctx, "OBJ_"+schemas.BucketBlobs)
-	if err != nil {
-		return err
-	}
 	entry := "$O." + schemas.BucketBlobs + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
-	stored, err := stream.Info(ctx, jetstream.WithSubjectFilter(entry))
+	stored, err := natsio.LeaderInfo(ctx, c.js, "OBJ_"+schemas.BucketBlobs, jetstream.WithSubjectFilter(entry))
 	switch {
 	case err != nil:
 		return err

@@ -29,12 +29,11 @@ func (d *Dispatcher) known(ctx context.Context, req schemas.ToolRequest) (bool, 
 func (d *Dispatcher) holds(ctx context.Context, stream, subject string,
 	is func(natsio.Stored) bool) (bool, error) {
 	js := d.conn.JetStream()
-	s, err := js.Stream(ctx, stream)
+	info, err := natsio.LeaderInfo(ctx, js, stream)
 	if err != nil {
 		return false, err
 	}
-	last := s.CachedInfo().State.LastSeq
-	for seq := uint64(1); seq <= last; {
+	for seq := uint64(1); seq <= info.State.LastSeq; {
 		msg, found, err := natsio.Next(ctx, js, stream, subject, seq)
 		switch {
 		case err != nil:

@@ -25,9 +25,9 @@ func (d *Deleter) lastSequences(ctx context.Context, streams ...string) (map[str
 	last := map[string]uint64{}
 	for _, name := range streams {
 		err := persist(ctx, func() error {
-			s, err := d.conn.JetStream().Stream(ctx, name)
+			info, err := natsio.LeaderInfo(ctx, d.conn.JetStream(), name)
 			if err == nil {
-				last[name] = s.CachedInfo().State.LastSeq
+				last[name] = info.State.LastSeq
 			}
 			return err
 		})

@@ -111,11 +111,7 @@ func (d *Deleter) count(ctx context.Context, stream, subject string) (n uint64, 
 // stored returns how many messages a stream has on each subject that matches.
 func (d *Deleter) stored(ctx context.Context, stream, subject string) (subjects map[string]uint64, err error) {
 	err = persist(ctx, func() error {
-		s, err := d.conn.JetStream().Stream(ctx, stream)
-		if err != nil {
-			return err
-		}
-		info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject))
+		info, err := natsio.LeaderInfo(ctx, d.conn.JetStream(), stream, jetstream.WithSubjectFilter(subject))
 		if err == nil {
 			subjects = info.State.Subjects
 		}

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +90,11 @@ func TestAnObjectThatAReplicaDoesNotHaveIsNotLost(t *testing.T) {
 	c.Isolate(behind)
 	put(ref("s2"))
 	nc := system.Connect(t, c.URLOf(behind), "watch").NATS()
+	// It begins to do so ten seconds after its start.
+	system.Eventually(t, "the replica that is cut off answers for a leader", func() bool {
+		m, err := nc.Request("$JS.API.STREAM.INFO."+bucket, nil, time.Second)
+		return err == nil && strings.Contains(string(m.Data), `"state"`)
+	})
 	name := base64.URLEncoding.EncodeToString([]byte(ref("s2")[len("nats://"+schemas.BucketBlobs+"/"):]))
 	get := "$JS.API.DIRECT.GET." + bucket + ".$O." + schemas.BucketBlobs + ".M." + name
 	system.Eventually(t, "the replica that is cut off answers by itself", func() bool {
