@@ -49,6 +49,8 @@ func (a acceptance) subagentPrompt(d *schemas.SubagentPrompt) []schemas.EventDat
 		return nil
 	case a.s.Parent != nil || a.s.Origin != nil || a.s.begun():
 		return a.rejected(schemas.RejectState, "the session has begun already")
+	case a.s.Known.Has(d.Parent.AbortID()): // the parent has its answer
+		return a.rejected(schemas.RejectAborted, "the sub-agent was aborted before it began")
 	}
 	return a.accepted(schemas.QueuePrompts)
 }

@@ -75,16 +75,17 @@ func (h *Host) reject(ctx context.Context, session string, r schemas.CommandReje
 		if err != nil {
 			return err
 		}
-		if err := h.unprocessed(ctx, session, r); err != nil {
-			return err
-		}
 	}
-	return h.with(ctx, session, nil, func(d *driver.Driver) error {
+	err := h.with(ctx, session, nil, func(d *driver.Driver) error {
 		if err := d.Reject(ctx, r); err != nil {
 			return err
 		}
 		return d.Flush(ctx)
 	})
+	if err == nil && r.Code == schemas.RejectDelivery {
+		err = h.unprocessed(ctx, session, r)
+	}
+	return err
 }
 
 // with calls f with the session's driver. A session that was loaded before may be behind its log; if the first event

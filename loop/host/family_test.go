@@ -90,16 +90,21 @@ func (familyBox) Definitions(context.Context) ([]schemas.ToolDefinition, error) 
 
 func (v *village) process(model driver.Model) *host.Host {
 	v.dead.Store(false)
-	return host.New(host.Options{
+	return host.New(v.options(model, func(_ string, log host.SessionLog) host.SessionLog { return log }))
+}
+
+// options returns the options of a process, whose logs wrap wraps.
+func (v *village) options(model driver.Model, wrap func(string, host.SessionLog) host.SessionLog) host.Options {
+	return host.Options{
 		Open: func(ctx context.Context, session string) (host.SessionLog, error) {
 			log, err := v.store.Open(ctx, session)
-			return villageLog{log, v}, err
+			return wrap(session, villageLog{log, v}), err
 		},
 		Deps: driver.Deps{Model: model, Tools: looptest.NewQueue(), Outbox: v,
 			Nonce: func() string { return "NONCE" }, Source: "/loopbus/runner/test",
 			AbortGrace: time.Millisecond},
 		Toolbox: familyBox{}, Defaults: schemas.RunConfig{Model: schemas.ModelRef{ID: "m"}},
-	})
+	}
 }
 
 // live delivers everything, including the messages that follow. A message is delivered if its process has not died.

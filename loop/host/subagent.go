@@ -19,7 +19,7 @@ const (
 )
 
 // A refusal is the reason why a command of a parent does nothing to its sub-agent. A parent that has the sub-agent open
-// waits for an answer, which is sent before the command is settled, so that the next delivery sends it again.
+// waits for an answer. The answer is sent before the command is settled, so that the next delivery sends it again.
 type refusal struct {
 	code   schemas.RejectCode
 	text   string
@@ -42,7 +42,9 @@ func (h *Host) fromParent(ctx context.Context, c schemas.Command, link schemas.S
 			return err
 		}
 		if r := refuse(child, begun); r != nil {
-			return h.refuseSubagent(ctx, c, link, *r)
+			if known, err = h.refuseSubagent(ctx, c, link, *r); err != nil || !known {
+				return err
+			}
 		}
 	}
 	return h.drive(ctx, c, entered)
@@ -139,16 +141,29 @@ func (h *Host) stateOf(ctx context.Context, session string) (*loop.State, error)
 	return state, err
 }
 
-// refuseSubagent answers the parent, if it waits, and then rejects the command.
-func (h *Host) refuseSubagent(ctx context.Context, c schemas.Command, link schemas.SubagentLink, r refusal) error {
-	if r.answer {
-		if err := h.answer(ctx, c.Session, link, r.text); err != nil {
+// refuseSubagent rejects a command of a parent, and then answers the parent, if it waits. Once the log of the sub-agent
+// has the rejection no other runner begins the sub-agent by an older state: its parent would not count what it uses. If
+// another runner has begun it in the meantime, refuseSubagent does nothing, and known is true.
+func (h *Host) refuseSubagent(ctx context.Context, c schemas.Command, link schemas.SubagentLink, r refusal) (
+	known bool, err error,
+) {
+	err = h.with(ctx, c.Session, nil, func(d *driver.Driver) error {
+		d.View(func(s *loop.State) { known = s.Parent != nil && s.Parent.Link == link })
+		if known {
+			return nil
+		}
+		err := d.Reject(ctx, schemas.CommandRejected{
+			CommandID: c.ID, Kind: c.Data.CommandKind(), Code: r.code, Reason: r.text,
+		})
+		if err != nil {
 			return err
 		}
-	}
-	return h.reject(ctx, c.Session, schemas.CommandRejected{
-		CommandID: c.ID, Kind: c.Data.CommandKind(), Code: r.code, Reason: r.text,
+		return d.Flush(ctx)
 	})
+	if err == nil && !known && r.answer {
+		err = h.answer(ctx, c.Session, link, r.text)
+	}
+	return known, err
 }
 
 // answer sends a parent the result of a child that has not begun.
