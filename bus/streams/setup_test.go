@@ -140,6 +140,35 @@ func TestSetupUpgradesLimits(t *testing.T) {
 }
 
 // A stream of an earlier version, without what has been added since, is brought up to date.
+// A stream that refuses what it has no room for must not drop what it has: neither by age, nor by number.
+func TestSetupRemovesLimitsThatDropMessages(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	for _, name := range []string{"AGENT_EVT", "AGENT_CMD", "AGENT_TOOL", "OBJ_agent_blobs", "KV_agent_sessions"} {
+		if err := streams.Setup(bustest.Deadline(t), c, streams.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		want := configOf(t, c, name)
+		edited := want
+		edited.MaxAge, edited.Duplicates = time.Hour, time.Minute
+		if !want.DiscardNewPerSubject && want.MaxMsgsPerSubject <= 0 {
+			edited.MaxMsgsPerSubject = 100
+		}
+		edited.MaxMsgs = 1 << 20 // which refuses, so it is the operator's
+		if _, err := c.JetStream().UpdateStream(bustest.Deadline(t), edited); err != nil {
+			t.Fatal(name, err)
+		}
+		if err := streams.Setup(bustest.Deadline(t), c, streams.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		got := configOf(t, c, name)
+		if got.MaxAge != 0 || got.MaxMsgsPerSubject != want.MaxMsgsPerSubject || got.MaxMsgs != 1<<20 {
+			t.Errorf("%s: age %v, %d messages per subject, want %d; %d messages", name, got.MaxAge, got.MaxMsgsPerSubject,
+				want.MaxMsgsPerSubject, got.MaxMsgs)
+		}
+	}
+}
+
 func TestSetupUpgradesFeatures(t *testing.T) {
 	t.Parallel()
 	c := bustest.Connect(t, bustest.Server(t))

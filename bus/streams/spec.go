@@ -79,6 +79,14 @@ func (s spec) merge(have jetstream.StreamConfig) (next jetstream.StreamConfig, c
 	next = have
 	next.NoAck = false
 	next.Discard = s.want.Discard
+	if s.want.Discard == jetstream.DiscardNew { // so it must not drop what it has, which these limits do
+		if s.want.MaxAge == 0 {
+			next.MaxAge = 0
+		}
+		if s.want.MaxMsgsPerSubject == 0 {
+			next.MaxMsgsPerSubject = min(have.MaxMsgsPerSubject, 0)
+		}
+	}
 	next.AllowDirect = have.AllowDirect || s.want.AllowDirect
 	next.AllowMsgTTL = have.AllowMsgTTL || s.want.AllowMsgTTL
 	next.AllowMsgSchedules = have.AllowMsgSchedules || s.want.AllowMsgSchedules

@@ -210,7 +210,7 @@ func kvSpec(o Options, kv jetstream.KeyValueConfig) spec {
 	return spec{
 		want: jetstream.StreamConfig{
 			Name: "KV_" + kv.Bucket, Subjects: []string{"$KV." + kv.Bucket + ".>"}, Discard: jetstream.DiscardNew,
-			MaxMsgSize:  o.maxMessage,
+			MaxMsgSize: o.maxMessage, MaxMsgsPerSubject: int64(kv.History),
 			AllowDirect: true, AllowRollup: true, DenyDelete: true,
 			AllowMsgTTL: kv.LimitMarkerTTL > 0, SubjectDeleteMarkerTTL: kv.LimitMarkerTTL,
 		},
