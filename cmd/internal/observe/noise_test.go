@@ -1,11 +1,17 @@
 package observe
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"log"
 	"log/slog"
+	"net"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/aws/smithy-go/logging"
@@ -40,5 +46,60 @@ func TestNoiseOfLibraries(t *testing.T) {
 			r.Msg != want[i].msg || r.Err != want[i].err {
 			t.Errorf("got %s, %v, want %+v", line, err, want[i])
 		}
+	}
+}
+
+// A server that the process asks cannot fill the log, nor have printed there what it was sent. The test is not
+// parallel, like the one above.
+func TestNoiseOfServers(t *testing.T) {
+	before := slog.Default()
+	t.Cleanup(func() {
+		slog.SetDefault(before)
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
+	})
+	var out bytes.Buffer
+	takeNoise(slog.New(slog.NewJSONHandler(&out, nil)))
+	const secret = "Bearer sk-123"
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		r, err := http.ReadRequest(bufio.NewReader(conn))
+		if err != nil {
+			return
+		}
+		_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		_, _ = fmt.Fprintf(conn, "HTTP/1.1 400 you \"sent %s\\\r\n\r\n", r.Header.Get("Authorization"))
+		_, _ = io.Copy(io.Discard, conn) // until the client closes the connection
+	}()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", secret)
+	transport := new(http.Transport)
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	<-closed
+	transport.CloseIdleConnections()
+	for range 10 * linesAtOnce {
+		log.Print("a line")
+	}
+	if text := out.String(); !strings.Contains(text, "Unsolicited response") || strings.Contains(text, "sk-123") {
+		t.Errorf("got %s", text)
+	}
+	if n := strings.Count(out.String(), "\n"); n != linesAtOnce {
+		t.Errorf("%d lines, want %d", n, linesAtOnce)
 	}
 }
