@@ -24,6 +24,7 @@ const (
 	pullExpiry    = 10 * time.Second
 	pullHeartbeat = time.Second
 	apiTimeout    = 5 * time.Second // of one request to the JetStream API
+	maxCreated    = 5               // times that a consumer which skips messages is created
 	// codeOverlap is the error code for a consumer of a work queue whose filters overlap with those of another one.
 	codeOverlap jetstream.ErrorCode = 10100
 )
@@ -34,6 +35,10 @@ type queue struct{ *Inbox }
 // Create creates a consumer whose state is in the server's memory: the queue itself is on disk, and a server that is
 // lost loses only its knowledge of deliveries. MaxDeliver is unlimited, because the server would stop delivering a
 // message beyond it but store the message for ever. The inbox itself gives messages up.
+//
+// A consumer of a replicated queue that counts fewer messages than were stored is created again at once: it skips some,
+// and the servers remove a skipped message as if it had been acknowledged, when the consumer gets another leader
+// (decision 147).
 func (q queue) Create(ctx context.Context, c *reader.Consumer) (backlog uint64, err error) {
 	if c.Unverified { // a status may have stopped the consumer before
 		q.sweepRound(ctx)
@@ -41,6 +46,27 @@ func (q queue) Create(ctx context.Context, c *reader.Consumer) (backlog uint64, 
 	if err := q.identify(ctx, c.Unverified); err != nil {
 		return 0, err
 	}
+	for tries := 1; ; tries++ {
+		stored, err := q.count(ctx, c)
+		if err != nil {
+			return 0, err
+		}
+		backlog, err := q.create(ctx, c)
+		if err != nil || backlog >= stored || tries == maxCreated {
+			return backlog, err
+		}
+		q.o.Logger.Warn("creating the consumer of the inbox again: it skips messages", "consumer", c.Name,
+			"stored", stored, "pending", backlog)
+		if _, err := q.Delete(ctx, c.Name); err != nil {
+			return 0, err
+		}
+		if !natsio.Wait(ctx, natsio.RetryWait) {
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+func (q queue) create(ctx context.Context, c *reader.Consumer) (backlog uint64, err error) {
 	config := jetstream.ConsumerConfig{
 		Durable: c.Name, Description: "a runner's share of the inbox", AckPolicy: jetstream.AckExplicitPolicy,
 		AckWait: ackWait, MaxAckPending: q.o.MaxInFlight, MaxDeliver: -1, MemoryStorage: true,
@@ -58,9 +84,7 @@ func (q queue) Create(ctx context.Context, c *reader.Consumer) (backlog uint64, 
 		return 0, fmt.Errorf("inbox: consumer %s of %s: %w", c.Name, schemas.StreamCommands, err)
 	}
 	q.consumer = consumer
-	cluster := consumer.CachedInfo().Cluster
-	c.Clustered = cluster != nil
-	q.replicated.Store(cluster != nil && len(cluster.Replicas) > 0)
+	c.Clustered = consumer.CachedInfo().Cluster != nil
 	return consumer.CachedInfo().NumPending, nil
 }
 

@@ -34,24 +34,52 @@ func (q queue) Stored(ctx context.Context, c *reader.Consumer) (map[reader.Place
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	stream, err := q.conn.JetStream().Stream(ctx, schemas.StreamCommands)
-	if err != nil || stream.CachedInfo().State.Msgs > maxListed {
-		return nil, err
-	}
 	info, err := q.info(ctx, c.Name)
 	if err != nil || info.NumPending > 0 {
 		return nil, err
 	}
-	state, err := stream.Info(ctx, jetstream.WithSubjectFilter(q.conn.Subjects().Prefix()+".cmd.>"))
+	return q.list(ctx, c)
+}
+
+// list returns how many messages of each session are stored in the partitions of a consumer, nil if there are too many
+// to list.
+func (q queue) list(ctx context.Context, c *reader.Consumer) (map[reader.Place]int, error) {
+	js := q.conn.JetStream()
+	all, err := natsio.LeaderInfo(ctx, js, schemas.StreamCommands)
+	if err != nil || all.State.Msgs > maxListed {
+		return nil, err
+	}
+	info, err := natsio.LeaderInfo(ctx, js, schemas.StreamCommands,
+		jetstream.WithSubjectFilter(q.conn.Subjects().Prefix()+".cmd.>"))
 	if err != nil {
 		return nil, err
 	}
 	stored := map[reader.Place]int{}
-	for subject, n := range state.State.Subjects {
+	for subject, n := range info.State.Subjects {
 		p := reader.Place{Partition: partitionOf(q.conn.Subjects(), subject)}
 		if p.Session, _, err = q.conn.Subjects().ParseCommand(subject); err == nil && slices.Contains(c.Reads, p.Partition) {
 			stored[p] += int(n)
 		}
 	}
 	return stored, nil
+}
+
+// count returns how many messages are stored in the partitions of a consumer. It returns 0 without replicas, and if
+// there are too many to list.
+func (q queue) count(ctx context.Context, c *reader.Consumer) (n uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	info, err := q.stream.Info(ctx)
+	if err == nil && info.Config.Replicas > 1 {
+		q.replicated.Store(true)
+		stored, failed := q.list(ctx, c)
+		for _, some := range stored {
+			n += uint64(some)
+		}
+		err = failed
+	}
+	if err != nil {
+		return 0, fmt.Errorf("inbox: what %s has for consumer %s: %w", schemas.StreamCommands, c.Name, err)
+	}
+	return n, nil
 }

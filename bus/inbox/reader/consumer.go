@@ -308,13 +308,13 @@ func (r *Reader) releaseOthers(reads []int) {
 // have extended one while its consumer overlapped with this one for a moment. Without the check such a session would
 // wait for its model to the end, and only then learn that its append is refused.
 func (r *Reader) check(ctx context.Context) {
+	r.checkSkipped(ctx)
 	r.mu.Lock()
 	c := r.consumer
 	r.mu.Unlock()
 	if c == nil {
 		return
 	}
-	r.checkSkipped(ctx, c)
 	delivered, settled, err := r.o.Queue.Counts(ctx, c.Name)
 	r.mu.Lock()
 	defer r.mu.Unlock()

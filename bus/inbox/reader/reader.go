@@ -214,13 +214,24 @@ func (r *Reader) Run(ctx context.Context, partitions int) error {
 func (r *Reader) read(ctx context.Context) {
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
+	made, pause, compare := 0, firstCompare, time.NewTimer(firstCompare)
+	defer compare.Stop()
 	for ctx.Err() == nil {
 		again := r.reconcile(ctx)
+		if made != r.share.made {
+			made, pause = r.share.made, firstCompare
+			compare.Reset(pause)
+		}
 		select {
 		case <-ctx.Done():
 		case <-r.o.Members.Changed():
 		case <-r.poke:
 		case <-again:
+		case <-compare.C:
+			r.checkSkipped(ctx)
+			if pause *= 2; pause < checkEvery {
+				compare.Reset(pause)
+			}
 		case <-check.C:
 			r.check(ctx)
 		}

@@ -9,13 +9,17 @@ import (
 
 // A consumer of a replicated work queue may skip a message, after a server was killed and started again: it delivers
 // later ones from consumer sequence 1 on and counts the skipped one neither as delivered nor as pending (nats-server
-// 2.15.2, seen twice in 380 restarts). The next consumer delivers it. So a message must not start before an earlier one
-// of its session that was skipped, and a skipped message must not wait for the next consumer.
+// 2.15.2, seen twice in 380 restarts). The next consumer delivers it, unless the servers have removed it before
+// (decision 147). So a message must not start before an earlier one of its session that was skipped, and a skipped
+// message must not wait for the next consumer.
 
 const (
 	// youngFor is how long after the creation of a consumer its messages start only after a look at the stream, unless
 	// checkSkipped has found before that the consumer has delivered everything.
 	youngFor = 2 * checkEvery
+	// firstCompare is the pause before the first comparison of a consumer with the stream. The next ones double, up to
+	// checkEvery: the servers remove what a consumer has skipped within seconds or minutes.
+	firstCompare = time.Second
 	// lookAgain is between the first look at the stream and the last one, and firstLook between the first two; the pauses
 	// grow. Acknowledgements and deliveries arrive in that time.
 	firstLook = 20 * time.Millisecond
@@ -95,7 +99,13 @@ func (s *session) isLate(m *Message) bool {
 
 // checkSkipped breaks the consumer if messages are stored that it has not delivered, although it says that it has
 // delivered everything. One that a consumer before has delivered may be in flight, but cannot be settled.
-func (r *Reader) checkSkipped(ctx context.Context, c *Consumer) {
+func (r *Reader) checkSkipped(ctx context.Context) {
+	r.mu.Lock()
+	c := r.consumer
+	r.mu.Unlock()
+	if c == nil {
+		return
+	}
 	stored, err := r.o.Queue.Stored(ctx, c)
 	if err != nil {
 		return

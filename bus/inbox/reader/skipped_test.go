@@ -106,6 +106,8 @@ func TestASkippedMessageIsNotOvertaken(t *testing.T) {
 		for n := range uint64(3) {
 			r.Receive(next, n+1, message(n+1), "complete")
 		}
+		synctest.Wait()
+		q.store()
 		time.Sleep(2 * time.Second)
 		if !h.has(1, 2, 3) || len(q.acked) != 3 || len(q.created) != 0 {
 			t.Errorf("%v entered, %d acknowledged, %d more consumers", h.entered, len(q.acked), len(q.created))
