@@ -13,6 +13,10 @@ import (
 // who reaches the port may open them. WebSockets do not count here; package natsws limits them.
 const maxConnections = 1024
 
+// connectionsOf returns the limit for a process that may open so many files. Three quarters are for everything else:
+// streams of an embedded server that could not open a file stay broken until the process starts again.
+func connectionsOf(files uint64) int { return int(min(maxConnections, max(files/4, 1))) }
+
 // connections limits the connections of an HTTP server. For a connection beyond the limit it closes the one that has
 // waited longest for its client. A connection whose request has not arrived whole, that has sent nothing yet, or whose
 // client does not read the answer, waits like an idle one, so silent clients do not keep others out. If none waits, it

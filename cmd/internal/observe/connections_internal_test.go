@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -198,5 +199,14 @@ func TestBusyConnectionsStay(t *testing.T) {
 	close(end)
 	for _, in := range busy {
 		answered(t, in)
+	}
+}
+
+func TestConnectionsOfAProcess(t *testing.T) {
+	t.Parallel()
+	for files, want := range map[uint64]int{0: 1, 256: 64, 1024: 256, 1 << 20: maxConnections, math.MaxUint64: 1024} {
+		if got := connectionsOf(files); got != want {
+			t.Errorf("%d connections for %d files, want %d", got, files, want)
+		}
 	}
 }

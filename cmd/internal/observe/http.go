@@ -66,13 +66,14 @@ func (s Site) Serve(ctx context.Context, listener net.Listener) error {
 }
 
 // Server returns an HTTP server for a port of a program. A request must arrive within ten seconds; its answer may
-// take any time, but the client must accept each part within thirty seconds. It has at most 1024 open connections: for
-// a further one it closes the one that has waited longest for its client.
+// take any time, but the client must accept each part within thirty seconds. It has at most 1024 open connections, and
+// no more than a quarter of the files that the process may open: for a further one it closes the one that has waited
+// longest for its client.
 func Server(handler http.Handler, log *slog.Logger) *http.Server {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
-	limit(server, maxConnections)
+	limit(server, connectionsOf(maxFiles()))
 	return server
 }
 

@@ -19,8 +19,14 @@ func takeNoise(to *slog.Logger) {
 	slog.SetDefault(to)
 	log.SetFlags(0)
 	log.SetOutput(&lines{to: to, limit: rate.NewLimiter(rate.Every(lineEvery), linesAtOnce)})
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { to.Warn("OpenTelemetry reported an error", "err", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		to.Warn("OpenTelemetry reported an error", "err", said.ReplaceAllString(unquoted(err.Error()), "$1…"))
+	}))
 }
+
+// said matches what a collector has said, in an error of OpenTelemetry's exporter, behind what precedes that. It may be
+// the credential that the collector was sent.
+var said = regexp.MustCompile(`(?s)(: \d{3} |body: |partial success: |malformed MIME header line: ).*`)
 
 // Libraries print at most linesAtOnce lines at once, and then one every lineEvery: the HTTP client prints a line for
 // each frame that it does not know, as fast as a server sends them.
@@ -42,6 +48,8 @@ type lines struct {
 // be the credential that the server was sent.
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?`)
 
+func unquoted(text string) string { return quoted.ReplaceAllString(text, `"…"`) }
+
 func (l *lines) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,6 +62,6 @@ func (l *lines) Write(line []byte) (int, error) {
 		to = to.With("left_out", l.left)
 	}
 	l.left = 0
-	to.Info(quoted.ReplaceAllString(strings.TrimSuffix(string(line), "\n"), `"…"`))
+	to.Info(unquoted(strings.TrimSuffix(string(line), "\n")))
 	return len(line), nil
 }

@@ -32,9 +32,20 @@ func TestNoiseOfLibraries(t *testing.T) {
 	logging.StandardLogger{Logger: log.Default()}.Logf(logging.Warn, "of AWS") // as a provider is set up
 	slog.Warn("its own record")
 	otel.Handle(errors.New("traces export: connection refused"))
+	for _, answer := range []string{": 401 no Bearer sk-1 (body: sk-2)", ": 503 (body: sk-3", ": body: sk-4",
+		": OTLP partial success: sk-5 (1 span rejected)", `: malformed HTTP response "sk-6\"sk-7`,
+		": malformed MIME header line: sk-8"} {
+		otel.Handle(errors.New("traces export" + answer))
+	}
 	want := []struct{ level, msg, err string }{
 		{"INFO", "a library's warning", ""}, {"INFO", "WARN of AWS", ""}, {"WARN", "its own record", ""},
 		{"WARN", "OpenTelemetry reported an error", "traces export: connection refused"},
+		{"WARN", "OpenTelemetry reported an error", "traces export: 401 …"},
+		{"WARN", "OpenTelemetry reported an error", "traces export: 503 …"},
+		{"WARN", "OpenTelemetry reported an error", "traces export: body: …"},
+		{"WARN", "OpenTelemetry reported an error", "traces export: OTLP partial success: …"},
+		{"WARN", "OpenTelemetry reported an error", `traces export: malformed HTTP response "…"`},
+		{"WARN", "OpenTelemetry reported an error", "traces export: malformed MIME header line: …"},
 	}
 	lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n"))
 	if len(lines) != len(want) {

@@ -2,7 +2,10 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -30,13 +33,26 @@ func NewTraces(ctx context.Context, endpoint, program, id string) (*Traces, erro
 	if endpoint == "" {
 		return &Traces{}, nil
 	}
-	exporter, err := otlptracehttp.New(ctx,
-		otlptracehttp.WithEndpointURL(strings.TrimSuffix(endpoint, "/")+"/v1/traces"))
+	at, err := url.Parse(strings.TrimSuffix(endpoint, "/") + "/v1/traces")
+	if err != nil {
+		return nil, fmt.Errorf("--otlp: %w", err)
+	}
+	// The exporter follows redirects, with the headers that the environment sets. The choice of a proxy is made for each
+	// request, so it refuses other hosts.
+	proxy := func(r *http.Request) (*url.URL, error) {
+		if r.URL.Host != at.Host || r.URL.Scheme != at.Scheme {
+			return nil, errElsewhere
+		}
+		return http.ProxyFromEnvironment(r)
+	}
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(at.String()), otlptracehttp.WithProxy(proxy))
 	if err != nil {
 		return nil, fmt.Errorf("--otlp: %w", err)
 	}
 	return TracesTo(sdktrace.WithBatcher(exporter), program, id), nil
 }
+
+var errElsewhere = errors.New("the collector redirects to another host, which is not followed")
 
 // maxAttribute limits the characters of an attribute: a vendor chooses the id of a reply.
 const maxAttribute = 4096

@@ -3,6 +3,8 @@ package observe_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -142,5 +144,30 @@ func TestTracesFollowThePrompt(t *testing.T) {
 			"error.type": "error"},
 	}, got); d != "" {
 		t.Errorf("attributes (-want +got):\n%s", d)
+	}
+}
+
+// The headers for the collector go to no other host. The test is not parallel: it sets the environment.
+func TestTracesAreNotRedirected(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-team=secret")
+	got := make(chan string, 10)
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got <- "the other host got " + r.Header.Get("x-team")
+	}))
+	defer other.Close()
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got <- "the collector got " + r.Header.Get("x-team")
+		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+	}))
+	defer collector.Close()
+	traces, err := observe.NewTraces(t.Context(), collector.URL, "runner", "r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, end := traces.Execute(t.Context(), schemas.ToolRequest{ToolName: "echo"})
+	end("ok")
+	traces.Close()
+	if first := <-got; first != "the collector got secret" || len(got) > 0 {
+		t.Errorf("%s, and %d more", first, len(got))
 	}
 }
