@@ -192,3 +192,27 @@ func TestARunnerThatFinishesADeletionForgets(t *testing.T) {
 		s.Verify(t, "s1")
 	}
 }
+
+// What nobody can ask about does not begin a deleted session again, not even at the runner that has had it in memory.
+func TestALateAbortBeginsNoSession(t *testing.T) {
+	t.Parallel()
+	s := system.StartAlone(t, system.Options{Model: chunked(t, scripted.Text("Done."))})
+	c := connect(t, s.URL)
+	run, err := c.Session("s1").Prompt(deadline(t), client.Text("hi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Wait(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	deleted(t, s, "s1")
+	for kind, data := range map[string]string{"abort": "{}", "approve": `{"call":"c1"}`, "deny": `{"call":"c1"}`} {
+		if _, err := s.Client.JetStream().Publish(deadline(t), "agent.cmd.s1."+kind, []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	system.Eventually(t, "the inbox is empty", func() bool { return bustest.Queued(t, s.Client) == 0 })
+	if log := s.LogOf(t, "s1"); len(log) > 0 {
+		t.Errorf("%d events: %+v", len(log), log)
+	}
+}

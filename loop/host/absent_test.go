@@ -7,6 +7,7 @@ import (
 
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/loop/internal/looptest"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // Absent opens the log and loads nothing. If the log cannot be opened, the session does not count as absent.
@@ -43,5 +44,13 @@ func TestAbsent(t *testing.T) {
 	opened = 0
 	if h.Absent(t.Context(), session) || opened != 0 {
 		t.Errorf("one that is loaded is absent, or was looked for %d times", opened)
+	}
+	// A session may be loaded after it was deleted, by a delivery that begins no log.
+	if err := h.Deliver(t.Context(), schemas.Command{ID: "r1", Session: "none",
+		Data: &schemas.ToolResponse{Call: "c1"}}, nil); err != nil || h.Loaded() != 2 {
+		t.Fatalf("%d sessions loaded, %v", h.Loaded(), err)
+	}
+	if opened = 0; !h.Absent(t.Context(), "none") || opened != 1 {
+		t.Errorf("one that is loaded without events is not absent after %d looks", opened)
 	}
 }

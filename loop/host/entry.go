@@ -100,6 +100,16 @@ func (e *entry) seq() (n uint64) {
 	return n
 }
 
+// empty reports whether an entry was loaded, without any event.
+func (e *entry) empty() bool {
+	select {
+	case <-e.loaded:
+		return e.err == nil && e.seq() == 0
+	default:
+		return false
+	}
+}
+
 // release releases an entry after a delivery that ended with err. The session stays loaded unless it is lost, because
 // its state may then be ahead of the log.
 func (h *Host) release(ctx context.Context, e *entry, err error) {

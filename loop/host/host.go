@@ -168,13 +168,13 @@ func (h *Host) Owns(ctx context.Context, session string) error {
 	return e.log.Confirm(ctx, h.o.Clock.Now())
 }
 
-// Absent reports whether a session has no log. It opens the log and loads nothing. If it cannot find out, it returns
-// false.
+// Absent reports whether a session has no log. It opens the log and loads nothing. A session that is loaded has one,
+// unless it was loaded without any event. If Absent cannot find out, it returns false.
 func (h *Host) Absent(ctx context.Context, session string) bool {
 	h.mu.Lock()
-	known := h.closed || h.entries[session] != nil
+	e, closed := h.entries[session], h.closed
 	h.mu.Unlock()
-	if known {
+	if closed || e != nil && !e.empty() {
 		return false
 	}
 	log, err := h.o.Open(ctx, session)
