@@ -153,7 +153,7 @@ func (f *approvals) listen(ctx context.Context, t *tap) error {
 		}
 		select {
 		case m := <-t.live:
-			rec, ok := republished(m)
+			rec, _, ok := republished(m)
 			if !ok || rec.seq <= f.at {
 				continue
 			}

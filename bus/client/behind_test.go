@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"strings"
 	"testing"
@@ -16,21 +15,10 @@ func TestAPayloadThatAReplicaDoesNotHaveIsAwaited(t *testing.T) {
 	c, current := bustest.Behind(t, "OBJ_"+schemas.BucketBlobs)
 	a := newAuthor(t, c, "s1")
 	big := strings.Repeat("x", 300<<10)
-	data, err := schemas.AppendData(nil, &schemas.ErrorEvent{Code: "big", Message: big})
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := fmt.Sprintf("%x", sha256.Sum256(data))
-	objects, err := c.Events().ObjectStore(bustest.Deadline(t), schemas.BucketBlobs)
-	if err == nil {
-		_, err = objects.PutBytes(bustest.Deadline(t), name, data)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	ref := a.payload(&schemas.ErrorEvent{Code: "big", Message: big})
 	var commit schemas.Commit
 	e := schemas.Event{Session: "s1", Seq: 1, Source: "/x", Data: &schemas.ErrorEvent{}}
-	if err := commit.Add(&e, nil, "nats://agent_blobs/"+name); err != nil {
+	if err := commit.Add(&e, nil, ref); err != nil {
 		t.Fatal(err)
 	}
 	a.store(commit.Header(a.hash), commit.Payload())

@@ -58,7 +58,7 @@ var ErrInboxFull = errors.New("the inbox is full: a thousand commands of this ki
 	"inbox of all sessions has reached its limit; try again when runners have caught up")
 
 // ErrDamaged is wrapped if stored data is not what a runner writes: events of a log are missing or cannot be decoded,
-// or a payload does not match its digest.
+// or a payload does not match its digest. The same error ends a loop whose session was deleted and has begun again.
 var ErrDamaged = errors.New("the log is damaged")
 
 // errStop is returned internally when the caller has left its loop.

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"testing"
 	"time"
@@ -70,6 +71,24 @@ func (a *author) store(header nats.Header, payload []byte) {
 		a.t.Fatal(err)
 	}
 	a.stream = ack.Sequence
+}
+
+// payload stores an event's data as an object and returns its reference.
+func (a *author) payload(d schemas.EventData) (ref string) {
+	a.t.Helper()
+	data, err := schemas.AppendData(nil, d)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	name := fmt.Sprintf("%x", sha256.Sum256(data))
+	objects, err := a.c.Events().ObjectStore(bustest.Deadline(a.t), schemas.BucketBlobs)
+	if err == nil {
+		_, err = objects.PutBytes(bustest.Deadline(a.t), name, data)
+	}
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return "nats://agent_blobs/" + name
 }
 
 // begin starts a reply and returns the sequence of its message_start.

@@ -69,6 +69,7 @@ type watcher struct {
 	yield   func(Item) bool
 
 	at       position             // last message processed completely; seq may be ahead, inside the next message
+	part     uint64               // stream sequence of the message that at.seq is from
 	deltas   uint64               // sequence of the last message read from the stream of updates
 	open     map[uint64]*streamed // messages and tool calls in progress, by the sequence of their start event
 	message  uint64               // key in open of the message in progress
@@ -145,7 +146,7 @@ func (w *watcher) readLog(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
-		case first > max(w.at.seq+1, w.from) || last <= w.at.seq: // a gap before from takes nothing from the caller
+		case !w.continues(m.seq, first):
 			return fmt.Errorf("%w: events %d to %d are stored after event %d", ErrDamaged, first, last, w.at.seq)
 		}
 		if err := w.commit(ctx, m); err != nil {
@@ -202,19 +203,26 @@ func (w *watcher) liveMessage(ctx context.Context, m *nats.Msg) (missed bool, er
 	if update {
 		return w.liveUpdate(m)
 	}
-	rec, ok := republished(m)
+	rec, before, ok := republished(m)
 	if !ok || rec.seq <= w.at.stream || !schemas.IsLog(w.session, m.Header, m.Data) {
 		return false, nil
 	}
-	first, last, err := schemas.LogSpan(w.session, m.Header)
-	if err != nil || first > w.at.seq+1 || last <= w.at.seq || rec.subject != w.c.subjects.Event(w.session) {
-		return true, nil // a gap or a foreign message: read the log
+	first, _, err := schemas.LogSpan(w.session, m.Header)
+	if err != nil || before > w.at.stream || !w.continues(rec.seq, first) || rec.subject != w.c.subjects.Event(w.session) {
+		return true, nil // a gap, a foreign message or another log: read the log
 	}
 	err = w.commit(ctx, rec)
 	if err != nil && !errors.Is(err, errStop) {
 		return true, nil // its payload could not be fetched, or a client forged the message: read the log
 	}
 	return false, err
+}
+
+// continues reports whether a message of the log, whose first event has sequence first, continues what was yielded. A
+// gap before from takes nothing from the caller. A message with events that were yielded is read again if it was
+// interrupted; any other is of another log: the session was deleted and has begun again.
+func (w *watcher) continues(stream, first uint64) bool {
+	return stream == w.part || first > w.at.seq && first <= max(w.at.seq+1, w.from)
 }
 
 // commit yields the events of a commit, except those already yielded and those before from.
@@ -230,7 +238,7 @@ func (w *watcher) commit(ctx context.Context, m storedMsg) error {
 		if err := w.event(ctx, s); err != nil {
 			return err
 		}
-		w.at.seq = s.Seq
+		w.at.seq, w.part = s.Seq, m.seq
 	}
 	w.at.stream = m.seq
 	return nil

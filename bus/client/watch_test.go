@@ -2,8 +2,6 @@ package client_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -190,23 +188,11 @@ func TestDataInTheObjectStore(t *testing.T) {
 	t.Parallel()
 	_, a, s := start(t)
 	big := strings.Repeat("x", 300<<10)
-	data, err := schemas.AppendData(nil, &schemas.ErrorEvent{Code: "big", Message: big})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(data)
-	name := hex.EncodeToString(sum[:])
-	objects, err := a.c.Events().ObjectStore(bustest.Deadline(t), schemas.BucketBlobs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := objects.PutBytes(bustest.Deadline(t), name, data); err != nil {
-		t.Fatal(err)
-	}
-	for i, ref := range []string{name, strings.Repeat("0", 64)} {
+	there := a.payload(&schemas.ErrorEvent{Code: "big", Message: big})
+	for i, ref := range []string{there, "nats://agent_blobs/" + strings.Repeat("0", 64)} {
 		var c schemas.Commit
 		e := schemas.Event{Session: "s1", Seq: uint64(i + 1), Source: "/x", Data: &schemas.ErrorEvent{}}
-		if err := c.Add(&e, nil, "nats://agent_blobs/"+ref); err != nil {
+		if err := c.Add(&e, nil, ref); err != nil {
 			t.Fatal(err)
 		}
 		a.store(c.Header(a.hash), c.Payload())

@@ -3,6 +3,7 @@
 package anylanguage_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -47,6 +48,19 @@ func TestUpdatesWithoutAnEndInJavaScript(t *testing.T) {
 	says(t, "bounded.mjs", `large: 3 of 5, then message_end
 small: 260111 of 300000, then message_end
 `)
+}
+
+// A session is deleted and begins again while it is followed. The client yields nothing of the new log as the rest of the
+// old one, and ends. A commit that it reads again, or receives twice, is not another log.
+func TestAnotherLogInJavaScript(t *testing.T) {
+	t.Parallel()
+	const ends = "DamagedError: events 1 to %d of session s1 are stored after event %d\n"
+	says(t, "another.mjs", fmt.Sprintf("live: 1, "+ends, 3, 1)+
+		fmt.Sprintf("after a commit of three: 1, 2, 3, "+ends, 3, 3)+
+		fmt.Sprintf("stored: "+ends, 3, 1)+
+		fmt.Sprintf("its beginning was missed: 1, "+ends, 1, 1)+
+		fmt.Sprintf("interrupted: 1, "+ends, 3, 1)+
+		"read again: 1, 2, 3, 4\ntwice: 2, 3, 4, 5, 6, 7\n")
 }
 
 // The console, too, ignores answers of servers in the bucket of profiles.

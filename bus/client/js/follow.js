@@ -66,11 +66,15 @@ export class Tap {
   }
 }
 
-/** Converts a message of the log that the server republished; undefined for other messages. */
+/**
+ * Converts a message of the log that the server republished; undefined for other messages. before is the stream sequence
+ * of the message before it on its subject, 0 for the first one.
+ */
 export function republished(m) {
-  if (added(m.headers, "Nats-Stream") !== "AGENT_EVT") return undefined;
-  const seq = Number(added(m.headers, "Nats-Sequence"));
-  return seq > 0 ? { subject: added(m.headers, "Nats-Subject"), seq, headers: m.headers, data: m.data } : undefined;
+  const header = (key) => added(m.headers, `Nats-${key}`);
+  if (header("Stream") !== "AGENT_EVT" || header("Last-Sequence") === "") return undefined;
+  const seq = Number(header("Sequence"));
+  return seq > 0 ? { subject: header("Subject"), seq, before: Number(header("Last-Sequence")), headers: m.headers, data: m.data } : undefined;
 }
 
 /**
@@ -93,6 +97,7 @@ export async function head(link, subjects, session, timeout) {
 /** Merges a session's log with its live feed. One loop uses it. */
 export class Follower {
   #open = new Map(); // messages and tool calls in progress, by the sequence of their start event: {n, time, truncated}
+  #part = 0; // stream sequence of the message that at.seq is from
   #message = 0; // key in #open of the message in progress
   #deltas = 0; // sequence of the last message read from the stream of updates
   #caughtUp = 0;
@@ -148,10 +153,8 @@ export class Follower {
         this.at.stream = m.seq; // a foreign message on the log's subject
         continue;
       }
-      const first = events[0].seq;
-      const last = events.at(-1).seq;
-      if (first > this.at.seq + 1 || last <= this.at.seq) {
-        throw new DamagedError(`events ${first} to ${last} of session ${session} are stored after event ${this.at.seq}`);
+      if (!this.#continues(m, events)) {
+        throw new DamagedError(`events ${events[0].seq} to ${events.at(-1).seq} of session ${session} are stored after event ${this.at.seq}`);
       }
       yield* this.#commit(m, events);
     }
@@ -217,11 +220,19 @@ export class Follower {
       } catch {
         return; // a gap or a foreign message: read the log
       }
-      if (events[0].seq > this.at.seq + 1 || events.at(-1).seq <= this.at.seq) return;
+      if (rec.before > this.at.stream || !this.#continues(rec, events)) return;
       if (rec.subject !== this.subjects.event(this.session)) return;
       if (events.some((e) => e.dataref !== undefined)) return; // fetched when the log is read, which retries
       yield* this.#commit(rec, events);
     }
+  }
+
+  /**
+   * Reports whether a message of the log continues what was yielded. A message with events that were yielded is read
+   * again if it was interrupted; any other is of another log: the session was deleted and has begun again.
+   */
+  #continues(m, events) {
+    return m.seq === this.#part || events[0].seq === this.at.seq + 1;
   }
 
   /** Yields the events of a commit, except those already yielded and those before from. */
@@ -231,6 +242,7 @@ export class Follower {
       if (e.seq >= this.from && e.dataref !== undefined) e.data = parse(await this.link.blob(e.dataref, this.signal));
       this.#track(e);
       this.at.seq = e.seq;
+      this.#part = m.seq;
       if (e.seq >= this.from) yield { event: e };
     }
     this.at.stream = m.seq;
