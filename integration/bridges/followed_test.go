@@ -35,6 +35,19 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
+// delete deletes a session as soon as it is at rest.
+func (r *rig) delete(session string) {
+	r.t.Helper()
+	d := retention.NewDeleter(r.Client, retention.Options{Store: r.Store})
+	system.Eventually(r.t, "the session is deleted", func() bool {
+		_, err := d.Delete(bustest.Deadline(r.t), retention.Request{Session: session})
+		if err != nil && !errors.Is(err, retention.ErrBusy) {
+			r.t.Fatal(err)
+		}
+		return err == nil
+	})
+}
+
 // A session that was deleted and begins again cannot be followed on. The gateway ends the connection, and the client
 // that returns gets everything of the new session.
 func TestASessionThatBeginsAgain(t *testing.T) {
@@ -60,14 +73,7 @@ func TestASessionThatBeginsAgain(t *testing.T) {
 				t.Fatalf("chat.send: %+v", a)
 			}
 			c.until(final)
-			d := retention.NewDeleter(r.Client, retention.Options{Store: r.Store})
-			system.Eventually(t, "the session is deleted", func() bool {
-				_, err := d.Delete(bustest.Deadline(t), retention.Request{Session: "s1"})
-				if err != nil && !errors.Is(err, retention.ErrBusy) {
-					t.Fatal(err)
-				}
-				return err == nil
-			})
+			r.delete("s1")
 			begin(r, c)
 			for ctx := bustest.Deadline(t); ; {
 				_, data, err := c.ws.Read(ctx)

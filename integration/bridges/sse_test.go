@@ -129,3 +129,27 @@ func TestEventsForCurl(t *testing.T) {
 		_ = response.Body.Close()
 	}
 }
+
+// A session whose log has one event, a refused command, is deleted and begins again while it is followed, with a commit
+// of three events. The stream ends with an error, and one from the first event on has all of the new session.
+func TestAnotherLogForCurl(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	live := r.get("/sessions/s1/events?after=0")
+	r.Send(t, "s1", &schemas.Approve{ApprovalAnswer: schemas.ApprovalAnswer{Call: "c1"}})
+	all := streamOf(t, live.Body, func(e sent) bool {
+		if e.id == "1" {
+			r.delete("s1")
+			r.Send(t, "s1", &schemas.Name{Name: "anew"})
+		}
+		return e.id == "3"
+	})
+	if len(all) != 2 || all[0].name != string(schemas.EventCommandRejected) || all[1].name != "error" ||
+		!strings.Contains(all[1].raw, "are stored after event 1") {
+		t.Errorf("received %+v", all)
+	}
+	log := r.LogOf(t, "s1")
+	if got := streamOf(t, r.get("/sessions/s1/events?after=0&follow=false").Body, never); len(got) != len(log) || len(log) < 2 {
+		t.Errorf("received %d of %d events of the new log", len(got), len(log))
+	}
+}
