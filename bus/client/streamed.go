@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -175,16 +174,4 @@ func (s *streamed) classify(u schemas.Update) updateClass {
 		return updateNext
 	}
 	return updateGap
-}
-
-// republished converts a message of the log that the server republished after storing it. before is the stream sequence
-// of the message before it on its subject, 0 for the first one. ok is false for other messages.
-func republished(m *nats.Msg) (s storedMsg, before uint64, ok bool) {
-	if natsio.Added(m.Header, jetstream.StreamHeader) != schemas.StreamEvents {
-		return s, 0, false
-	}
-	seq, err := strconv.ParseUint(natsio.Added(m.Header, jetstream.SequenceHeader), 10, 64)
-	before, errBefore := strconv.ParseUint(natsio.Added(m.Header, jetstream.LastSequenceHeader), 10, 64)
-	return storedMsg{natsio.Added(m.Header, jetstream.SubjectHeader), seq, m.Header, m.Data}, before,
-		err == nil && errBefore == nil
 }

@@ -8,17 +8,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/schemas"
-)
-
-const (
-	// Interval at which a quiet log is checked for messages that did not arrive live. It starts short and doubles, because
-	// in a cluster a new subscription may reach the other servers later than the one the client is connected to.
-	firstCheck = 250 * time.Millisecond
-	lastCheck  = 5 * time.Second
 )
 
 // Watch follows a session. It yields the stored events beginning with sequence from (1 is the first), then events and
@@ -154,68 +146,6 @@ func (w *watcher) readLog(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// listen yields what arrives live. It returns nil when something may have been missed and the log must be read.
-func (w *watcher) listen(ctx context.Context, t *tap) error {
-	interval := firstCheck
-	check := time.NewTimer(interval)
-	defer check.Stop()
-	for {
-		if missed, err := t.missed(); missed || err != nil {
-			return err
-		}
-		select {
-		case m := <-t.live:
-			if missed, err := w.liveMessage(ctx, m); missed || err != nil {
-				return err
-			}
-		case status := <-t.status:
-			if status == nats.CLOSED {
-				return nats.ErrConnectionClosed
-			}
-			w.deltas = 0 // the stream of updates is in memory: after a server restart its sequences start at 1 again
-			return nil
-		case <-check.C:
-			one, cancel := context.WithTimeout(ctx, attemptTimeout)
-			head, err := w.c.head(one, w.session)
-			cancel()
-			if err != nil && !isTransient(err) || ctx.Err() != nil {
-				return errors.Join(err, ctx.Err())
-			}
-			if head.stream > w.at.stream {
-				return nil
-			}
-			interval = min(2*interval, lastCheck)
-			check.Reset(interval)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// liveMessage processes a live message. missed reports whether the log has to be read first.
-func (w *watcher) liveMessage(ctx context.Context, m *nats.Msg) (missed bool, err error) {
-	session, update, err := w.c.subjects.ParseLive(m.Subject)
-	if err != nil || session != w.session {
-		return false, nil // not a message of this session
-	}
-	if update {
-		return w.liveUpdate(m)
-	}
-	rec, before, ok := republished(m)
-	if !ok || rec.seq <= w.at.stream || !schemas.IsLog(w.session, m.Header, m.Data) {
-		return false, nil
-	}
-	first, _, err := schemas.LogSpan(w.session, m.Header)
-	if err != nil || before > w.at.stream || !w.continues(rec.seq, first) || rec.subject != w.c.subjects.Event(w.session) {
-		return true, nil // a gap, a foreign message or another log: read the log
-	}
-	err = w.commit(ctx, rec)
-	if err != nil && !errors.Is(err, errStop) {
-		return true, nil // its payload could not be fetched, or a client forged the message: read the log
-	}
-	return false, err
 }
 
 // continues reports whether a message of the log, whose first event has sequence first, continues what was yielded. A
