@@ -78,8 +78,9 @@ func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func())
 	return cmd.ID, err
 }
 
-// isVoid reports whether a command is an abort, or the answer to an approval, that nobody can ask about, and the session
-// has no log. A deleter sends such aborts, and one that arrives late must not begin the session that it was to delete.
+// isVoid reports whether a command is an abort, or the answer to an approval, that nobody can ask about, and the
+// session has no log. A deleter sends such aborts, and one that arrives late must not begin the session that it was to
+// delete.
 func (in *Inbox) isVoid(ctx context.Context, m *reader.Message, cmd schemas.Command) bool {
 	switch cmd.Data.(type) {
 	case *schemas.Abort, *schemas.Approve, *schemas.Deny:

@@ -50,8 +50,8 @@ small: 260111 of 300000, then message_end
 `)
 }
 
-// A session is deleted and begins again while it is followed. The client yields nothing of the new log as the rest of the
-// old one, and ends. A commit that it reads again, or receives twice, is not another log.
+// A session is deleted and begins again while it is followed. The client yields nothing of the new log as the rest of
+// the old one, and ends. A commit that it reads again, or receives twice, is not another log.
 func TestAnotherLogInJavaScript(t *testing.T) {
 	t.Parallel()
 	const ends = "DamagedError: events 1 to %d of session s1 are stored after event %d\n"

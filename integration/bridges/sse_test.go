@@ -149,7 +149,8 @@ func TestAnotherLogForCurl(t *testing.T) {
 		t.Errorf("received %+v", all)
 	}
 	log := r.LogOf(t, "s1")
-	if got := streamOf(t, r.get("/sessions/s1/events?after=0&follow=false").Body, never); len(got) != len(log) || len(log) < 2 {
+	got := streamOf(t, r.get("/sessions/s1/events?after=0&follow=false").Body, never)
+	if len(got) != len(log) || len(log) < 2 {
 		t.Errorf("received %d of %d events of the new log", len(got), len(log))
 	}
 }

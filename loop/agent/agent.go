@@ -241,9 +241,12 @@ func (a *Agent) ClearFollowUpQueue(ctx context.Context) error {
 	return a.command(ctx, &schemas.ClearQueue{Queue: string(schemas.QueueFollowUp)})
 }
 
-// ClearAllQueues withdraws everything queued.
+// ClearAllQueues withdraws everything queued. A prompt that has not begun its run is not queued.
 func (a *Agent) ClearAllQueues(ctx context.Context) error {
-	return a.command(ctx, &schemas.ClearQueue{})
+	if err := a.ClearSteeringQueue(ctx); err != nil {
+		return err
+	}
+	return a.ClearFollowUpQueue(ctx)
 }
 
 // HasQueuedMessages reports whether anything is queued.

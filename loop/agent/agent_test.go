@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -185,6 +186,33 @@ func TestAgentLosesNoErrorOfAListener(t *testing.T) {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
+	}
+}
+
+// A listener that fails at every event of one type, whichever, fails the run once. It ends.
+func TestAListenerThatAlwaysFailsEndsTheRun(t *testing.T) {
+	t.Parallel()
+	for _, at := range []schemas.EventType{schemas.EventAgentStart, schemas.EventTurnStart, schemas.EventMessageStart,
+		schemas.EventMessageEnd, schemas.EventTurnEnd, schemas.EventAgentEnd, ""} {
+		a, n := newAgent(t, saysHi), 0
+		a.Subscribe(func(_ context.Context, e agentevent.Event) error {
+			if n++; n > 100 {
+				runtime.Goexit() // or else the test would not end
+			}
+			if at == "" || e.Type == at {
+				return errors.New("disk full")
+			}
+			return nil
+		})
+		ended := make(chan error, 1)
+		go func() {
+			defer close(ended)
+			_, err := a.Prompt(t.Context(), "hello")
+			ended <- err
+		}()
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "disk full") || n > 20 {
+			t.Errorf("%s: %d events, %v", at, n, err)
+		}
 	}
 }
 

@@ -113,11 +113,17 @@ func (d *Driver) show(ctx context.Context, s shown) error {
 		return nil
 	case d.o.FailHard:
 		return err
-	case d.failing || s.event.Type == schemas.EventAgentEnd:
+	case d.failing || d.hasFailed() || s.event.Type == schemas.EventAgentEnd:
 		d.o.Logger.Warn("listener failed at the end of a run", "session", d.session, "err", err)
 		return nil // the run ends anyway
 	}
 	return d.fail(ctx, err)
+}
+
+// hasFailed reports whether the run has a failure message, so that it ends.
+func (d *Driver) hasFailed() (failed bool) {
+	d.View(func(s *loop.State) { failed = s.Run != nil && s.Run.Failure != "" })
+	return failed
 }
 
 // errFailed makes [Driver.steps] choose again after the run was ended with a failure message.
