@@ -13,35 +13,40 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// screen expands the waiting inputs and asks the services of the hook input about them, before any of them can enter a
-// run.
+// screen expands the next waiting input and asks the services of the hook input about it, before it can enter a run.
+// The others have their turn after what has arrived in the meantime.
 func (d *Driver) screen(ctx context.Context) error {
 	if d.o.InputHooks == nil {
 		return nil
 	}
-	for {
-		var waiting []loop.Input
-		var seq uint64
-		var set loop.Settings
-		d.View(func(s *loop.State) {
-			seq, waiting = s.Seq, s.Unscreened()
-			if len(waiting) > 0 {
-				set = s.Settings.Clone()
-			}
-		})
-		var q *inquiry
+	var waiting []loop.Input
+	var seq uint64
+	var set loop.Settings
+	d.View(func(s *loop.State) {
+		seq, waiting = s.Seq, toScreen(s)
 		if len(waiting) > 0 {
-			q = d.inquiry(schemas.HookInput, d.inputHooks(ctx, set))
+			set = s.Settings.Clone()
 		}
-		next := slices.IndexFunc(waiting, func(in loop.Input) bool { return q != nil || in.Expand })
-		if next < 0 {
-			d.screened = seq
-			return nil
-		}
-		if err := d.screenOne(ctx, q, waiting[next], set); err != nil {
-			return err
-		}
+	})
+	var q *inquiry
+	if len(waiting) > 0 {
+		q = d.inquiry(schemas.HookInput, d.inputHooks(ctx, set))
 	}
+	next := slices.IndexFunc(waiting, func(in loop.Input) bool { return q != nil || in.Expand })
+	if next < 0 {
+		d.screened = seq
+		return nil
+	}
+	return d.screenOne(ctx, q, waiting[next], set)
+}
+
+// toScreen returns the inputs to screen now. A run that is aborted takes none, and must not wait for services: it ends
+// first.
+func toScreen(s *loop.State) []loop.Input {
+	if s.Run != nil && s.Run.Abort != nil {
+		return nil
+	}
+	return s.Unscreened()
 }
 
 // inputHooks returns the services to ask about an input. An input that no service answers for passes unchanged.
@@ -53,7 +58,8 @@ func (d *Driver) inputHooks(ctx context.Context, set loop.Settings) (refs []sche
 	return refs
 }
 
-// screenOne screens an input and appends the decision; without services it only expands the input.
+// screenOne screens an input and appends the decision; without services it only expands the input. An abort of the run
+// under way ends the inquiry: nothing is decided, and the services are asked again after the run.
 func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input, set loop.Settings) (err error) {
 	decision := &schemas.HookDecision{Hook: schemas.HookInput, CommandID: in.CommandID}
 	if in.Expand && d.o.Expand != nil {
@@ -64,8 +70,13 @@ func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input, set l
 	if q == nil {
 		return d.emit(ctx, decision, in.CommandID)
 	}
+	signal := ctx
+	running := false
+	if d.View(func(s *loop.State) { running = s.Run != nil }); running {
+		signal = d.runSignal(ctx)
+	}
 	req := &schemas.HookRequest{CommandID: in.CommandID, Messages: in.Messages}
-	return q.decide(ctx, ctx, req, decision, func(a schemas.HookAnswer) (bool, error) {
+	err = q.ask(ctx, signal, req, func(a schemas.HookAnswer) (bool, error) {
 		if a.Handled {
 			decision.Handled = true
 			return true, errDecided
@@ -76,6 +87,10 @@ func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input, set l
 		decision.Messages, req.Messages = a.Messages, a.Messages
 		return true, nil
 	})
+	if err != nil || len(q.failures) > 0 && signal.Err() != nil {
+		return err
+	}
+	return q.conclude(ctx, decision)
 }
 
 // expand returns the messages of an input with its text expanded, and records the change in the decision.
@@ -108,7 +123,7 @@ func (d *Driver) expand(ctx context.Context, set loop.Settings, in schemas.Messa
 
 // unscreened reports whether an input waits to be screened. The caller holds the lock.
 func (d *Driver) unscreened() bool {
-	return d.o.InputHooks != nil && d.screened != d.state.Seq && len(d.state.Unscreened()) > 0
+	return d.o.InputHooks != nil && d.screened != d.state.Seq && len(toScreen(d.state)) > 0
 }
 
 // askBegin asks the services of before_agent_start about the run that its first input is to start. If it has asked, the

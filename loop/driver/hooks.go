@@ -192,8 +192,15 @@ func (q *inquiry) recordAnswer(service string, a schemas.HookAnswer, decided boo
 func (q *inquiry) decide(ctx, signal context.Context, req *schemas.HookRequest, decision *schemas.HookDecision,
 	use useFunc,
 ) error {
-	if err := q.ask(ctx, signal, req, use); err != nil || !q.decided && len(q.refs) == 0 {
+	if err := q.ask(ctx, signal, req, use); err != nil {
 		return err
+	}
+	return q.conclude(ctx, decision)
+}
+
+func (q *inquiry) conclude(ctx context.Context, decision *schemas.HookDecision) error {
+	if !q.decided && len(q.refs) == 0 {
+		return nil
 	}
 	q.record(decision)
 	return q.d.emit(ctx, decision, decision.CommandID)
