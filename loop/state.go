@@ -9,7 +9,7 @@ import (
 )
 
 // FoldVersion is the version of the fold. A snapshot of another version must not be used: replay the log instead.
-const FoldVersion = 2
+const FoldVersion = 3
 
 // State is what a session's log folds to. The zero value is the state before the first event. Messages are what a model
 // gets: the path from the root of the session's tree to its leaf; entries off the path are only in the log. A State is
@@ -49,7 +49,7 @@ type Settings struct {
 	ThinkingLevel schemas.ThinkingLevel `json:"thinkingLevel,omitempty"`
 	SystemPrompt  *string               `json:"systemPrompt,omitempty"`
 	ToolsSet      bool                  `json:"toolsSet,omitempty"`
-	Tools         []string              `json:"tools,omitempty"` // nil with ToolsSet: all announced tools
+	Tools         []string              `json:"tools,omitzero"` // nil with ToolsSet: all announced tools
 	SteeringMode  schemas.QueueMode     `json:"steeringMode,omitempty"`
 	FollowUpMode  schemas.QueueMode     `json:"followUpMode,omitempty"`
 	ToolExecution schemas.ExecutionMode `json:"toolExecution,omitempty"`

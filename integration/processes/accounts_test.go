@@ -119,7 +119,7 @@ func TestEachRoleByAnAccountOfItsOwn(t *testing.T) {
 		},
 		"verifier": func(ctx context.Context) error {
 			for _, subject := range []string{"$JS.API.STREAM.INFO.KV_agent_snapshots",
-				"$JS.API.DIRECT.GET.KV_agent_snapshots.$KV.agent_snapshots.s1.v2"} {
+				"$JS.API.DIRECT.GET.KV_agent_snapshots.$KV.agent_snapshots.s1.v3"} {
 				m, err := u.conn("verifier").NATS().RequestWithContext(ctx, subject, nil)
 				if err != nil {
 					return err
