@@ -102,16 +102,16 @@ func TestAnotherLogWhoseBeginningWasMissed(t *testing.T) {
 	a.another()
 	a.commit(&schemas.AgentStart{}) // not queued
 	arrived()
-	for n := range 20 { // now there is room
-		w.want(fmt.Sprintf("1.%d x", n+1))
-	}
-	for range 3 {
-		a.commit(&schemas.TurnStart{}, &schemas.TurnEnd{})
-	}
-	arrived()
+	read := 0
 	for item := range w.items {
 		if !strings.HasPrefix(item, "1.") {
 			t.Fatalf("got %q of another log", item)
+		}
+		if read++; read == 20 { // now there is room
+			for range 3 {
+				a.commit(&schemas.TurnStart{}, &schemas.TurnEnd{})
+			}
+			arrived()
 		}
 	}
 	damaged(t, w.err, "events 1 to 1 are stored after event 1")

@@ -1,8 +1,10 @@
 package observe
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -49,17 +51,23 @@ func checkEndpoint(endpoint string) error {
 	return nil
 }
 
-// Logger returns the logger that the settings select, on standard error.
-func (o *Settings) Logger(io *cli.IO) *slog.Logger {
+// Logger returns the logger that the settings select, on standard error. While nobody reads that, lines are left out.
+func (o *Settings) Logger(streams *cli.IO) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(o.LogLevel)) // checked
 	options := &slog.HandlerOptions{Level: level}
-	var h slog.Handler = slog.NewTextHandler(io.Stderr, options)
-	if o.LogJSON {
-		h = slog.NewJSONHandler(io.Stderr, options)
+	logger := func(to io.Writer) *slog.Logger {
+		if o.LogJSON {
+			return slog.New(slog.NewJSONHandler(to, options))
+		}
+		return slog.New(slog.NewTextHandler(to, options))
 	}
-	log := slog.New(h)
-	if io.Stderr == os.Stderr { // not in a test, which must not change global loggers
+	log := logger(&patient{to: streams.Stderr, note: func(left int) []byte {
+		var line bytes.Buffer
+		logger(&line).Error("nobody has read standard error: lines of the log were left out", "lines", left)
+		return line.Bytes()
+	}})
+	if streams.Stderr == os.Stderr { // not in a test, which must not change global loggers
 		takeNoise(log)
 	}
 	return log
