@@ -66,6 +66,9 @@ func (c *chain) enter(name string) error {
 	if err == nil {
 		err = has(in, name, info)
 	}
+	if err == nil && ofProcess(info) {
+		err = errPrivate
+	}
 	if err == nil {
 		err = unmarked(dir)
 	}

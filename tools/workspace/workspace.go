@@ -6,7 +6,7 @@
 //
 // Two things inside are denied. One is the store of a runner: a directory with the mark [schemas.StoreMark] and
 // everything in it, under whatever name it is reached. Such a mark cannot be created through a workspace. The other
-// are the private files of the options. Their existence is visible.
+// are the private files of the options, and on Linux what the kernel shows of processes. Their existence is visible.
 //
 // A path to something denied returns a [DeniedError]. For a path that leads outside, this happens before anything
 // outside is touched, so that not even the existence of files there can be found out.
