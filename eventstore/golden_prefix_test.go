@@ -3,13 +3,13 @@ package eventstore_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // prefixPath is where the hashes of the states are kept that the prefixes of the log fold to.
@@ -23,7 +23,7 @@ func (g goldenLog) prefixSums(t *testing.T) (sums []string) {
 		if err := state.Apply(e); err != nil {
 			t.Fatalf("%s: %v", g.path, err)
 		}
-		raw, err := json.Marshal(state)
+		raw, err := schemas.Marshal(state)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package eventstore_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"os"
@@ -26,7 +25,7 @@ func (g goldenLog) verify(t *testing.T) eventstore.Report {
 			if err != nil {
 				return nil, err
 			}
-			return json.Marshal(state)
+			return schemas.Marshal(state)
 		},
 	}
 	if g.snapshot != nil && g.version != loop.FoldVersion { // no state of this fold, but it belongs to the log
@@ -73,7 +72,7 @@ func (g goldenLog) fold(t *testing.T) string {
 	if err != nil {
 		t.Fatalf("%s: %v", g.path, err)
 	}
-	raw, err := json.Marshal(state)
+	raw, err := schemas.Marshal(state)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -160,7 +160,7 @@ func (l *long) snapshot(session string) (state []byte, stored int) {
 			l.tb.Fatal(err)
 		}
 	}
-	state, err := json.Marshal(folded)
+	state, err := schemas.Marshal(folded)
 	if err != nil {
 		l.tb.Fatal(err)
 	}

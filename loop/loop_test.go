@@ -196,7 +196,7 @@ func TestFoldIsTotalAndTheSameFromEverySnapshot(t *testing.T) {
 
 func marshal(t *testing.T, s *loop.State) []byte {
 	t.Helper()
-	raw, err := json.Marshal(s)
+	raw, err := schemas.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -127,7 +126,7 @@ func TestVerifyComparesSnapshots(t *testing.T) {
 	}
 	save := func(seq uint64) {
 		t.Helper()
-		raw, err := json.Marshal(state)
+		raw, err := schemas.Marshal(state)
 		if err == nil {
 			err = w.open("agent").SaveSnapshot(w.ctx(), loop.FoldVersion, seq, raw)
 		}

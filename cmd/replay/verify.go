@@ -122,5 +122,5 @@ func refold(session string, events iter.Seq[schemas.Event]) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return json.Marshal(state)
+	return schemas.Marshal(state)
 }

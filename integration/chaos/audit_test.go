@@ -119,7 +119,7 @@ func refold(events iter.Seq[schemas.Event]) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return json.Marshal(state)
+	return schemas.Marshal(state)
 }
 
 // executions returns how many lines the tools have written, by key.

@@ -2,7 +2,6 @@ package simulation_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"maps"
@@ -158,6 +157,6 @@ func refold(session string) func(iter.Seq[schemas.Event]) ([]byte, error) {
 				return nil, err
 			}
 		}
-		return json.Marshal(state)
+		return schemas.Marshal(state)
 	}
 }

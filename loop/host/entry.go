@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -213,7 +212,7 @@ func (h *Host) save(ctx context.Context, e *entry) {
 	e.driver.View(func(st *loop.State) {
 		seq = st.Seq
 		if seq-e.saved >= max(h.o.SnapshotEvery, uint64(len(st.Messages))) {
-			raw, err = json.Marshal(st)
+			raw, err = schemas.Marshal(st)
 			e.saved = seq
 		}
 	})

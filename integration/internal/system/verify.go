@@ -1,7 +1,6 @@
 package system
 
 import (
-	"encoding/json"
 	"iter"
 	"testing"
 
@@ -63,6 +62,6 @@ func refold(session string) func(iter.Seq[schemas.Event]) ([]byte, error) {
 				return nil, err
 			}
 		}
-		return json.Marshal(state)
+		return schemas.Marshal(state)
 	}
 }
