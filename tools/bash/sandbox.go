@@ -76,7 +76,7 @@ func (s shell) check() error {
 	case SandboxNone:
 		return errors.Join(errs...)
 	case SandboxBubblewrap:
-		if _, err := exec.LookPath(jail.Bubblewrap); err != nil {
+		if _, err := bubblewrap(s.opts.Workspace.Root()); err != nil {
 			errs = append(errs, fmt.Errorf("%w; install bubblewrap", err))
 		}
 		errs = append(errs, jail.Available())
@@ -130,11 +130,13 @@ func (s shell) command(command, dir string, hide []string) (cmd *exec.Cmd, relea
 		cmd.Dir, cmd.Env = dir, s.env
 		return cmd, func() {}, nil
 	}
-	cmd, release, err = jail.Command(jail.Spec{
-		Words: words, Dir: dir, Root: s.opts.Workspace.Root(), Network: s.opts.SandboxNetwork,
-		Hide: hide, Bubblewrap: s.opts.Sandbox == SandboxBubblewrap,
-	})
-	if err == nil {
+	spec := jail.Spec{Words: words, Dir: dir, Root: s.opts.Workspace.Root(), Network: s.opts.SandboxNetwork, Hide: hide}
+	if s.opts.Sandbox == SandboxBubblewrap {
+		if spec.Bubblewrap, err = bubblewrap(spec.Root); err != nil {
+			return nil, nil, err
+		}
+	}
+	if cmd, release, err = jail.Command(spec); err == nil {
 		cmd.Env = jail.Environ(s.env)
 	}
 	return cmd, release, err

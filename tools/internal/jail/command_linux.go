@@ -30,11 +30,6 @@ func Command(s Spec) (cmd *exec.Cmd, release func(), err error) {
 	}
 	s.Hide = append(s.Hide[:len(s.Hide):len(s.Hide)], procs...)
 	s.Parent = os.Getpid()
-	if s.Bubblewrap {
-		if s.Program, err = exec.LookPath(Bubblewrap); err != nil {
-			return nil, nil, err
-		}
-	}
 	pipe, err := life()
 	if err != nil {
 		return nil, nil, err
@@ -61,7 +56,7 @@ func Command(s Spec) (cmd *exec.Cmd, release func(), err error) {
 	cmd = &exec.Cmd{Path: self, Args: []string{setupName}, Dir: "/", ExtraFiles: append([]*os.File{pipe.reader}, own...),
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}}
 	switch {
-	case !s.Bubblewrap:
+	case s.Bubblewrap == "":
 		s.namespaces(cmd.SysProcAttr)
 	case s.Mapped:
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS

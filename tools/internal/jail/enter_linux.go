@@ -52,10 +52,10 @@ func (s Spec) enter() error {
 		return err
 	}
 	defer func() { _ = args.Close() }()
-	words := append([]string{s.Program, "--seccomp", fmt.Sprint(filter.Fd()), "--args", fmt.Sprint(args.Fd()), "--",
+	words := append([]string{s.Bubblewrap, "--seccomp", fmt.Sprint(filter.Fd()), "--args", fmt.Sprint(args.Fd()), "--",
 		selfPath, initName}, s.Words...)
-	if err := unix.Exec(s.Program, words, os.Environ()); err != nil {
-		return fmt.Errorf("start %s: %w", s.Program, err)
+	if err := unix.Exec(s.Bubblewrap, words, os.Environ()); err != nil {
+		return fmt.Errorf("start %s: %w", s.Bubblewrap, err)
 	}
 	return nil
 }

@@ -49,12 +49,11 @@ type Spec struct {
 	Root       string   // the workspace, which it may write to
 	Network    bool
 	Hide       []string // files and directories that are empty for it; missing ones are skipped
-	Bubblewrap bool
+	Bubblewrap string   // path of bubblewrap, which no command can replace; empty does without
 
 	// Set by Command.
-	Program string // path of bubblewrap
-	Mapped  bool   // treeFD is the workspace with mapped owners
-	Parent  int    // process id of the worker, with which bubblewrap ends
+	Mapped bool // treeFD is the workspace with mapped owners
+	Parent int  // process id of the worker, with which bubblewrap ends
 }
 
 // Lend allows commands to reopen a file of the worker, such as the pipe of their output as /dev/stderr.
