@@ -74,6 +74,12 @@ func TestAgentReturnsHowARunFailed(t *testing.T) {
 		"a limit": {model: looptest.ToolThenDone("t1"), change: func(o *agent.Options) {
 			o.Limits.MaxTurns = 1
 		}, reason: schemas.EndMaxTurns},
+		"a time limit": {model: func(ctx context.Context, _ schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, change: func(o *agent.Options) {
+			o.Limits.RunTimeoutMs = 20
+		}, reason: schemas.TimeoutRun, text: context.Canceled.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

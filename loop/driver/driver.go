@@ -103,6 +103,7 @@ type Driver struct {
 	screened  uint64 // sequence at which no input waited for the input hook
 	failing   bool   // a failure message is being written: a listener that fails at it ends nothing more
 	deadline  background.Requests
+	stopClock func() bool         // stops the clock's timer of the deadline
 	counting  background.Requests // adds what replies used to the budget of their profile
 	recounted bool                // [Driver.recount] has run
 	wakesAt   time.Time           // when the retry timer that was set last fires
@@ -128,6 +129,7 @@ func New(o Options, state *loop.State) *Driver {
 	d := &Driver{
 		o: o, tools: o.Tools, session: state.Session, state: state, spans: noSpans,
 		arrived: make(chan struct{}, 1), begun: make(map[schemas.CallKey]*begunCall),
+		stopClock: func() bool { return false },
 	}
 	d.markLoaded()
 	if !o.Opened.IsZero() {

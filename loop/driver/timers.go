@@ -16,16 +16,21 @@ const timerTimeout = 5 * time.Second
 
 // A run's time limit is a timer message to the session's own inbox, so it survives every process. The driver sets and
 // cancels the timer in the background: a timer that cannot be set is logged, because the run matters more than its
-// limit, and a timer that fires late names its run and is ignored.
+// limit, and a timer that fires late names its run and is ignored. A program without a bus has the clock alone.
 
 // armDeadline sets the timer of the run under way, if it has a limit.
 func (d *Driver) armDeadline() {
 	d.View(func(s *loop.State) {
-		if d.o.Timers == nil || s.Run == nil || s.Config.Limits.RunTimeoutMs <= 0 {
+		if s.Run == nil || s.Config.Limits.RunTimeoutMs <= 0 {
 			return
 		}
 		at := schemas.After(s.Run.StartedAt, s.Config.Limits.RunTimeoutMs)
 		timer := schemas.Timer{Name: schemas.TimerRunDeadline, RunID: s.Run.ID}
+		if d.o.Timers == nil {
+			d.stopClock()
+			d.stopClock = d.o.Clock.AfterFunc(at.Sub(d.o.Clock.Now()), func() { d.deadlineFired(timer) })
+			return
+		}
 		d.inBackground(&d.deadline, "run deadline", func(ctx context.Context) {
 			if err := d.o.Timers.Schedule(ctx, d.session, at, timer); err != nil {
 				d.o.Logger.Warn("run deadline not set", "session", d.session, "run", timer.RunID, "err", err)
@@ -34,8 +39,17 @@ func (d *Driver) armDeadline() {
 	})
 }
 
+// deadlineFired ends the run that a timer of the clock names.
+func (d *Driver) deadlineFired(timer schemas.Timer) {
+	c := schemas.Command{ID: "timer-" + timer.Name + "-" + timer.RunID, Session: d.session, Data: &timer}
+	if _, err := d.Accept(context.Background(), c); err != nil {
+		d.o.Logger.Warn("run not ended at its deadline", "session", d.session, "run", timer.RunID, "err", err)
+	}
+}
+
 // disarmDeadline cancels the deadline timer. The caller holds the lock.
 func (d *Driver) disarmDeadline() {
+	d.stopClock()
 	if d.deadline.Last() == nil {
 		return
 	}

@@ -18,7 +18,8 @@ func TestProcessesAreDenied(t *testing.T) {
 	}
 	w := open(t, workspace.Options{Root: "/"})
 	for path, want := range map[string]bool{"/proc/self/environ": true, "/proc/1/environ": true, link: true,
-		"/proc/thread-self/environ": true, "/proc/self/root/proc/self/environ": true, "/proc/version": false, "/proc": false} {
+		"/proc/thread-self/environ": true, "/proc/self/root/proc/self/environ": true, "/proc/version": false,
+		"/proc": false} {
 		_, err := w.Stat(t.Context(), path)
 		if errors.As(err, new(*workspace.DeniedError)) != want || !want && err != nil {
 			t.Errorf("%s: %v", path, err)
