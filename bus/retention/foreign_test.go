@@ -31,6 +31,16 @@ func (w *world) answerAt(subject string) {
 	bustest.Eventually(w.t, "the answer is stored", func() bool { return w.last("KV_agent_deletions") > before })
 }
 
+// forwards has the server answer at a subject of the bucket of deletions with a message that it has stored.
+func (w *world) forwards(subject, data string) {
+	w.t.Helper()
+	stored := w.conn.Subjects().Event("stored")
+	w.publish(stored, data)
+	before := w.last("KV_agent_deletions")
+	w.must(w.conn.NATS().PublishRequest("$JS.API.DIRECT.GET.AGENT_EVT."+stored, subject, nil))
+	bustest.Eventually(w.t, "the answer is stored", func() bool { return w.last("KV_agent_deletions") > before })
+}
+
 // An acknowledgement of a server in the place of the record of a deletion is none: without a fence nothing is deleted,
 // and what has gone on is kept.
 func TestAnAnswerOfAServerIsNoDeletion(t *testing.T) {
@@ -81,6 +91,16 @@ func TestAnAnswerOfAServerIsNoKeeper(t *testing.T) {
 			t.Fatal("no keeper works")
 		}
 	}
+}
+
+// A stored message in the place of the lease, which has the sequence of another stream in its header, is nobody's.
+func TestAStoredMessageIsNoKeeper(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ix := w.index()
+	w.ended("s1", "", time.Hour, 1)
+	w.forwards("$KV.agent_deletions.lease", "another")
+	bustest.Within(t, w.keeps("r1", ix))
 }
 
 // An answer in the place of a timer is none: the session is not busy, and can be deleted. A timer beside answers keeps

@@ -7,13 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/bus/queries/index"
 	"github.com/loopbus/loopbus/schemas"
@@ -89,78 +84,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return nil
 }
 
-const (
-	keyLease = "lease"
-	// clocksApart is the difference of two clocks of which the operator is told.
-	clocksApart = time.Minute
-)
-
-// lease acquires or renews the lease, and reports whether this keeper holds it. A keeper renews its lease until it
-// stops.
-func (k *Keeper) lease(ctx context.Context) (held bool, err error) {
-	d := k.o.Deleter
-	kv, err := d.bucket(ctx)
-	if err != nil {
-		return false, err
-	}
-	ttl := max(3*k.o.Interval, time.Second) // the shortest TTL that servers support
-	entry, err := kv.Get(ctx, keyLease)
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound):
-		_, err = kv.Create(ctx, keyLease, []byte(k.o.ID), jetstream.KeyTTL(ttl))
-	case err == nil && k.another(entry, 2*ttl):
-		return false, nil
-	case err == nil:
-		// KeyValue.Update sets no TTL, and a key that is full of servers' answers accepts only roll-ups.
-		msg := nats.NewMsg("$KV." + schemas.BucketDeletions + "." + keyLease)
-		msg.Data = []byte(k.o.ID)
-		msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
-		msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(entry.Revision(), 10))
-		_, err = d.conn.JetStream().PublishMsg(ctx, msg, jetstream.WithMsgTTL(ttl))
-	}
-	if errors.Is(err, jetstream.ErrKeyExists) || natsio.Outdated(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// another reports whether another keeper holds the lease. A lease that is not renewed expires by its TTL. An entry
-// without a TTL was not written by a keeper, and is respected no longer than atMost, by the clock of this process
-// alone, which need not agree with the server's.
-func (k *Keeper) another(entry jetstream.KeyValueEntry, atMost time.Duration) bool {
-	if string(entry.Value()) == k.o.ID || codec.IsAnswer(nil, entry.Value()) || len(entry.Value()) == 0 {
-		return false // a server's answer is no lease
-	}
-	if k.held.revision != entry.Revision() {
-		k.held.revision, k.held.since = entry.Revision(), time.Now()
-	}
-	return time.Since(k.held.since) < atMost
-}
-
-// time returns the earlier one of the server's time and this machine's, so that one clock that is ahead deletes no
-// sessions.
-func (k *Keeper) time(ctx context.Context) (time.Time, error) {
-	server, err := k.now(ctx)
-	own := k.own()
-	if apart := server.Sub(own).Abs(); err == nil && apart > clocksApart {
-		k.o.Logger.Warn("clocks differ: sessions are as old as the earlier one says", "difference", apart.String(),
-			"server", server, "runner", own)
-	}
-	if own.Before(server) {
-		return own, err
-	}
-	return server, err
-}
-
-// serverTime returns the time of the server that has the bucket.
-func (d *Deleter) serverTime(ctx context.Context) (time.Time, error) {
-	s, err := d.conn.JetStream().Stream(ctx, recordStream)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("time of the server: %w", err)
-	}
-	return s.CachedInfo().TimeStamp, nil
-}
-
 // Round deletes sessions that no rule keeps, at most PerRound of them, and returns their number. It does not delete
 // active sessions.
 func (k *Keeper) Round(ctx context.Context) (deleted int, err error) {
@@ -213,6 +136,8 @@ func (k *Keeper) profile(e *index.Entry) string {
 // storedSince reports whether a message of a log was stored after a time, by the server's clock. The time of an event
 // is that of the runner that has written it, whose clock may be wrong, or of a log that was restored since.
 func (k *Keeper) storedSince(ctx context.Context, stream uint64, at time.Time) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, natsio.AwayTimeout)
+	defer cancel()
 	m, found, err := natsio.At(ctx, k.o.Deleter.conn.JetStream(), schemas.StreamEvents, stream)
 	if err != nil {
 		return false, fmt.Errorf("message %d of %s: %w", stream, schemas.StreamEvents, err)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -51,17 +50,7 @@ const recordPrefix = "session."
 // recordStream is the stream of the bucket.
 const recordStream = "KV_" + schemas.BucketDeletions
 
-func recordSubject(session string) string {
-	return "$KV." + schemas.BucketDeletions + "." + recordPrefix + session
-}
-
-func (d *Deleter) bucket(ctx context.Context) (jetstream.KeyValue, error) {
-	kv, err := d.conn.JetStream().KeyValue(ctx, schemas.BucketDeletions)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		err = noBucket(err)
-	}
-	return kv, err
-}
+func recordSubject(session string) string { return keySubject(recordPrefix + session) }
 
 func noBucket(err error) error {
 	return fmt.Errorf("%w: no runner of this version has been started with this server and account", err)
@@ -162,24 +151,19 @@ func (d *Deleter) remove(ctx context.Context, r *record) error {
 }
 
 func removal() nats.Header {
-	return nats.Header{headerOperation: {"PURGE"}, jetstream.MsgTTLHeader: {markTTL.String()}}
+	return nats.Header{headerOperation: {"PURGE"}, jetstream.MsgTTLHeader: {markerTTL.String()}}
 }
 
-// markTTL is how long the marker of a removed key is kept, so that watchers of the bucket receive it.
-const markTTL = 10 * time.Minute
+// markerTTL is how long the marker of a removed key is kept, so that watchers of the bucket receive it.
+const markerTTL = 10 * time.Minute
 
 // put publishes a message in place of all messages of a key, unless another deleter has put or removed a record since
 // this one was read. Servers' answers that have arrived since are skipped: the key has a limit of them.
 func (d *Deleter) put(ctx context.Context, r *record, header nats.Header, value []byte) error {
-	js := d.conn.JetStream()
-	m := nats.NewMsg(natsio.KeySubject(js, schemas.BucketDeletions, recordPrefix+r.session))
-	m.Data, m.Header = value, header
-	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 	for deadline := time.Now().Add(natsio.AwayTimeout); ; {
-		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(r.place.tail, 10))
-		ack, err := js.PublishMsg(ctx, m)
+		seq, err := d.replace(ctx, recordPrefix+r.session, r.place.tail, header, value)
 		if err == nil {
-			r.place = place{said: ack.Sequence, tail: ack.Sequence}
+			r.place = place{said: seq, tail: seq}
 			return nil
 		}
 		if !natsio.Outdated(err) {

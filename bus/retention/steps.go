@@ -157,7 +157,7 @@ func deleteEntry(ctx context.Context, kv jetstream.KeyValue, key string, fence u
 	if json.Unmarshal(entry.Value(), &of) == nil && of.Stream > fence {
 		return nil
 	}
-	err = kv.Purge(ctx, key, jetstream.LastRevision(entry.Revision()), jetstream.PurgeTTL(markTTL))
+	err = kv.Purge(ctx, key, jetstream.LastRevision(entry.Revision()), jetstream.PurgeTTL(markerTTL))
 	if natsio.Outdated(err) { // a runner has written it in the meantime, for the last time
 		return deleteEntry(ctx, kv, key, fence)
 	}
