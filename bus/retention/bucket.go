@@ -34,7 +34,8 @@ func (d *Deleter) last(ctx context.Context, key string, take func(natsio.Stored)
 
 // replace publishes a message in place of all messages at a key, if the newest one has the sequence tail. It returns
 // the new sequence. KeyValue.Update sets no TTL, and a key that is full of servers' answers accepts only roll-ups.
-func (d *Deleter) replace(ctx context.Context, key string, tail uint64, header nats.Header, value []byte) (uint64, error) {
+func (d *Deleter) replace(ctx context.Context, key string, tail uint64, header nats.Header, value []byte) (uint64,
+	error) {
 	js := d.conn.JetStream()
 	m := nats.NewMsg(natsio.KeySubject(js, schemas.BucketDeletions, key))
 	m.Data = value

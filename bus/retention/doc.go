@@ -16,6 +16,10 @@
 // by a runner that finds the fence when it opens the session ([Deleter.Resume]). Two deleters at once do no harm:
 // neither can delete messages above the bounds.
 //
+// # Clocks
+//
+// A keeper deletes by age. It believes a jump of the clock only after a day of work (decision 160).
+//
 // # Restores
 //
 // A restore has a record of the same kind, without a fence ([Deleter.BeginRestore]): the messages that it stores name

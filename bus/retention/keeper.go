@@ -46,6 +46,7 @@ type Keeper struct {
 	now   func(ctx context.Context) (time.Time, error) // of the server
 	own   func() time.Time                             // of this machine
 	sizes map[string]measured                          // by session, for rules with MaxBytes
+	took  time.Duration                                // by the last round
 	held  struct {                                     // the lease of another keeper
 		revision uint64
 		since    time.Time // when this revision was first read
@@ -87,22 +88,26 @@ func (k *Keeper) Run(ctx context.Context) error {
 // Round deletes sessions that no rule keeps, at most PerRound of them, and returns their number. It does not delete
 // active sessions.
 func (k *Keeper) Round(ctx context.Context) (deleted int, err error) {
-	view := k.o.Index.View()
-	if view.Partial {
-		return 0, nil
-	}
+	defer func(begun time.Time) { k.took = time.Since(begun) }(time.Now())
 	now, err := k.time(ctx)
 	if err != nil {
 		return 0, err
 	}
-	victims, err := k.victims(ctx, view.Entries, now)
+	seen, err := k.mark(ctx, now)
+	view := k.o.Index.View()
+	if view.Partial {
+		return 0, err
+	}
+	victims, failed := k.victims(ctx, view.Entries, seen)
+	err = errors.Join(err, failed)
 	for _, v := range victims {
 		if deleted >= k.o.PerRound || ctx.Err() != nil {
 			break
 		}
 		e := v.entry
 		if v.why == ReasonAge {
-			young, failed := k.storedSince(ctx, e.Stream, now.Add(-k.o.Rules[k.profile(e)].MaxAge))
+			maxAge := k.o.Rules[k.profile(e)].MaxAge
+			young, failed := k.storedSince(ctx, e.Stream, seen.at(maxAge).Add(-maxAge))
 			if failed != nil || young {
 				err = errors.Join(err, failed)
 				continue
@@ -151,8 +156,7 @@ type victim struct {
 }
 
 // victims returns the sessions that no rule keeps, those of which nothing was stored for the longest time first.
-func (k *Keeper) victims(ctx context.Context, entries []*index.Entry, now time.Time) (all []victim,
-	err error) {
+func (k *Keeper) victims(ctx context.Context, entries []*index.Entry, seen *mark) (all []victim, err error) {
 	total, unknown, budget := map[string]int64{}, map[string]bool{}, k.o.PerRound
 	newest := func(a, b *index.Entry) int { return cmp.Compare(b.Stream, a.Stream) }
 	entries = slices.SortedFunc(slices.Values(entries), newest)
@@ -167,7 +171,7 @@ func (k *Keeper) victims(ctx context.Context, entries []*index.Entry, now time.T
 		}
 		switch {
 		case e.Run || e.Summary.Queued > 0 || len(e.Waiting) > 0:
-		case rule.MaxAge > 0 && now.Sub(e.Summary.LastActivity) > rule.MaxAge:
+		case rule.MaxAge > 0 && seen.at(rule.MaxAge).Sub(e.Summary.LastActivity) > rule.MaxAge:
 			all = append(all, victim{e, ReasonAge})
 		case rule.MaxBytes > 0 && total[profile] > rule.MaxBytes && !unknown[profile]:
 			all = append(all, victim{e, ReasonSize})

@@ -32,8 +32,9 @@ func (w *world) ended(session, profile string, ago time.Duration, bytes int, mor
 // later is the time of the clocks of [world.keeper].
 func later() time.Time { return time.Now().Add(10_000 * time.Hour) }
 
-// keeper returns a keeper whose clocks say that everything was stored long ago.
+// keeper returns a keeper whose clocks say that everything was stored long ago, and have not jumped there.
 func (w *world) keeper(o retention.KeeperOptions) *retention.Keeper {
+	w.steady(later())
 	k := retention.NewKeeper(o)
 	k.SetTime(later, later)
 	return k

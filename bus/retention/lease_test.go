@@ -71,6 +71,7 @@ func TestNoWrongClockDeletes(t *testing.T) {
 		t.Errorf("the clock of a runner is behind: %d deleted, %v", n, err)
 	}
 	k.SetTime(later, later)
+	w.steady(later())
 	if n, err := k.Round(bustest.Deadline(t)); n != 2 || err != nil {
 		t.Errorf("sessions of an hour are kept: %d deleted, %v", n, err)
 	}

@@ -241,6 +241,7 @@ func TestKeeperKeepsWhatWasRestored(t *testing.T) {
 		Rules: map[string]retention.Rule{"": {MaxAge: time.Hour}}})
 	for deleted, clock := range []func() time.Time{time.Now, later} {
 		k.SetTime(clock, clock)
+		w.steady(clock())
 		if n, err := k.Round(bustest.Deadline(t)); n != deleted || err != nil {
 			t.Errorf("deleted %d, %v, want %d", n, err, deleted)
 		}
