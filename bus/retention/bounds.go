@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -41,15 +42,15 @@ func (d *Deleter) lastSequences(ctx context.Context, streams ...string) (map[str
 // bound fixes the bounds of a deletion whose fence is stored, in its record, and returns the record. If another deleter
 // was faster it returns that one's record, or nil if that one has completed the deletion, or given it up.
 func (d *Deleter) bound(ctx context.Context, r *record, fence uint64) (*record, error) {
-	r.Fence, r.Bounds, r.Examined = fence, r.Examined, nil
-	if r.Bounds == nil {
-		var err error
-		if r.Bounds, err = d.settled(ctx, r); r.Bounds == nil {
+	bounds, err := r.Examined, error(nil)
+	if r.Force || bounds == nil {
+		if bounds, err = d.settled(ctx, r, fence); bounds == nil {
 			return nil, err
 		}
 	}
-	r.Bounds[schemas.StreamEvents] = fence
-	err := d.store(ctx, r)
+	bounds[schemas.StreamEvents] = fence
+	r.Fence, r.Bounds, r.Examined = fence, bounds, nil
+	err = d.store(ctx, r)
 	if errors.Is(err, schemas.ErrConflict) {
 		other, err := d.load(ctx, r.session)
 		switch {
@@ -63,9 +64,13 @@ func (d *Deleter) bound(ctx context.Context, r *record, fence uint64) (*record, 
 	return r, err
 }
 
-// settled returns the bounds of a deletion by force, once no timer of the session is on its way to the inbox. It
-// returns nil if another deleter has completed the deletion, or given it up.
-func (d *Deleter) settled(ctx context.Context, r *record) (map[string]uint64, error) {
+// dueTimers is the bound of the timers in the inbox, which the server stores there behind what was sent meanwhile.
+const dueTimers = schemas.StreamCommands + ".timer"
+
+// settled returns the bounds of a deletion by force, once no timer of the session is on its way to the inbox. While
+// record and fence are there no new session begins, so all is the deleted one's, except for what was sent after the
+// examination. It returns nil if another deleter has completed the deletion, or given it up.
+func (d *Deleter) settled(ctx context.Context, r *record, fence uint64) (map[string]uint64, error) {
 	timers, err := d.lastSequences(ctx, schemas.StreamTimers)
 	if err != nil {
 		return nil, err
@@ -81,8 +86,40 @@ func (d *Deleter) settled(ctx context.Context, r *record) (map[string]uint64, er
 	if err != nil {
 		return nil, err
 	}
-	bounds[schemas.StreamTimers] = timers[schemas.StreamTimers]
+	bounds[schemas.StreamTimers], bounds[dueTimers] = timers[schemas.StreamTimers], bounds[schemas.StreamCommands]
+	sent := r.Examined
+	if sent == nil {
+		if sent, err = d.sentBefore(ctx, r.session, fence); err != nil {
+			return nil, err
+		}
+	}
+	for _, stream := range []string{schemas.StreamCommands, schemas.StreamDead} {
+		bounds[stream] = sent[stream]
+	}
 	return bounds, nil
+}
+
+// sentBefore returns the sequences, by stream, up to which commands and dead letters of a session were stored before
+// its fence: the bounds of a deletion by force that an earlier version began.
+func (d *Deleter) sentBefore(ctx context.Context, session string, fence uint64) (map[string]uint64, error) {
+	js, p, sent := d.conn.JetStream(), d.subjects().Prefix(), map[string]uint64{}
+	at, _, err := natsio.At(ctx, js, schemas.StreamEvents, fence)
+	for stream, subject := range map[string]string{
+		schemas.StreamCommands: p + ".cmd.*." + session + ".>", schemas.StreamDead: p + ".dead.*." + session,
+	} {
+		if err == nil {
+			_, err = natsio.ScanSubject(ctx, js, stream, subject, 1, math.MaxUint64, func(m natsio.Stored) error {
+				if !m.Time.After(at.Time) {
+					sent[stream] = m.Sequence
+				}
+				return nil
+			})
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("what was sent before a deletion that an earlier version began: %w", err)
+	}
+	return sent, nil
 }
 
 // settleWait bounds the wait for due timers to reach the inbox.

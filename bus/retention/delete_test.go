@@ -120,8 +120,10 @@ func TestDeletionIsCompletedAfterCrashAtAnyStep(t *testing.T) {
 func TestLateDeleterDeletesNothingOfNewSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, step := range []string{"bounds", "inbox", "index", "snapshots", "payloads", "log"} {
-		name := "s" + strings.ReplaceAll(step, " ", "")
+	steps := []string{"fence", "bounds", "inbox", "index", "snapshots", "payloads", "log"}
+	for i, step := range slices.Concat(steps, steps) {
+		force := i < len(steps)
+		name := fmt.Sprintf("s%d", i)
 		w.fill(name)
 		held, goOn := make(chan struct{}), make(chan struct{})
 		late := w.deleter(retention.Options{AfterStep: func(at string) error {
@@ -133,12 +135,13 @@ func TestLateDeleterDeletesNothingOfNewSession(t *testing.T) {
 		}})
 		ended := make(chan error, 1)
 		go func() {
-			_, err := late.Delete(bustest.Deadline(t), retention.Request{Session: name})
+			_, err := late.Delete(bustest.Deadline(t), retention.Request{Session: name, Force: force})
 			ended <- err
 		}()
 		<-held
 		w.must(w.deleter(retention.Options{}).Resume(bustest.Deadline(t), name))
 		w.fill(name) // it begins anew
+		w.sent(name)
 		var last uint64
 		for m, err := range w.store.Messages(bustest.Deadline(t), name) {
 			w.must(err)
@@ -160,11 +163,11 @@ func TestLateDeleterDeletesNothingOfNewSession(t *testing.T) {
 			})
 		}
 		if d := cmp.Diff(before, after); d != "" {
-			t.Errorf("held after %s (-before +after):\n%s", step, d)
+			t.Errorf("held after %s, by force %t (-before +after):\n%s", step, force, d)
 		}
 		r, err := w.store.Verify(bustest.Deadline(t), name, eventstore.VerifyOptions{})
 		if err != nil || !r.OK() || r.Events != 3 || r.Blobs != 1 {
-			t.Errorf("held after %s: %+v, %v", step, r, err)
+			t.Errorf("held after %s, by force %t: %+v, %v", step, force, r, err)
 		}
 	}
 }

@@ -65,8 +65,9 @@ type Deleted struct {
 }
 
 // Delete deletes all data of a session: log, snapshots, payloads, commands in its inbox, tool calls, timers, updates,
-// dead letters, and its entry in the index. A command that is sent afterwards starts a new session with the same id; so
-// does one that is sent meanwhile, unless Force is set. Delete completes an interrupted deletion first.
+// dead letters, and its entry in the index. A command that is sent afterwards, or meanwhile, starts a new session with
+// the same id. By force, one that the log still accepts before its fence goes with the log. Delete completes an
+// interrupted deletion, and leaves what was sent since that one began.
 //
 // The error wraps [ErrBusy] if a run is active, inputs, commands or a timer wait, or the session is being restored,
 // unless Force is set; nothing is changed then. It wraps [ErrNoSession] if there is no log. After any other error the
@@ -95,9 +96,6 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 			"force the deletion", ErrBusy, r.Session, rec.Begun.Format(time.RFC3339))
 	}
 	if rec.deletes() {
-		if r.Force {
-			rec.Examined = nil // what was sent since goes too
-		}
 		if done, err = d.complete(ctx, rec); err != nil || done.Session != "" {
 			return done, err
 		}
@@ -117,18 +115,15 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 	case len(c.busy) > 0 && !r.Force:
 		return done, fmt.Errorf("%w: session %s: %s", ErrBusy, r.Session, strings.Join(c.busy, ", "))
 	case len(c.busy) > 0:
-		if c, err = d.abort(ctx, r.Session); err != nil {
+		if c, err = d.abort(ctx, r.Session, c.bounds); err != nil {
 			return done, err
 		}
 	}
 	if r.At != 0 && r.At != c.end {
 		return done, &schemas.ConflictError{Session: r.Session, Seq: c.events}
 	}
-	rec = &record{ID: rand.Text(), Begun: time.Now().UTC(), Reason: r.Reason, Events: c.events, session: r.Session,
-		place: rec.place}
-	if !r.Force {
-		rec.Examined = c.bounds
-	}
+	rec = &record{ID: rand.Text(), Begun: time.Now().UTC(), Reason: r.Reason, Events: c.events, Force: r.Force,
+		Examined: c.bounds, session: r.Session, place: rec.place}
 	if err := d.store(ctx, rec); err != nil {
 		return done, err
 	}

@@ -9,8 +9,8 @@
 // same id. All streams are purged up to their bounds, the log with the fence last. Then the record is removed.
 //
 // The bounds are those of the moment after the deleter has read the log and before it looks for commands that wait, so
-// a command that comes later is not lost. By force commands are deleted in any case, and the bounds are those of a
-// moment after the fence.
+// a command that comes later is not lost. By force the commands that wait are deleted too, up to the deleter's abort,
+// and a run may go on until the fence: what its runner and workers store has bounds of a moment after the fence.
 //
 // A deletion that was interrupted can therefore be completed by any process: by the next call of [Deleter.Delete], or
 // by a runner that finds the fence when it opens the session ([Deleter.Resume]). Two deleters at once do no harm:

@@ -123,19 +123,23 @@ func (d *Deleter) stored(ctx context.Context, stream, subject string) (subjects 
 	return subjects, nil
 }
 
-// abort sends an abort to the session and waits until it is not active, for AbortWait at most.
-func (d *Deleter) abort(ctx context.Context, session string) (c condition, err error) {
+// abort sends an abort to the session and waits until it is not active, for AbortWait at most. bounds are those of the
+// examination before: a deletion by force begins with its abort, so the bounds do not grow while it waits.
+func (d *Deleter) abort(ctx context.Context, session string, bounds map[string]uint64) (c condition, err error) {
 	body, err := schemas.Marshal(&schemas.Abort{Reason: "the session is being deleted", ClearQueue: true})
 	if err != nil {
 		return c, err
 	}
 	subject := d.subjects().Command(session, schemas.CommandAbort)
-	if _, err := d.conn.JetStream().Publish(ctx, subject, body, natsio.UntilLeader()); err != nil {
+	ack, err := d.conn.JetStream().Publish(ctx, subject, body, natsio.UntilLeader())
+	if err != nil {
 		return c, fmt.Errorf("abort session %s: %w", session, err)
 	}
+	bounds[schemas.StreamCommands] = ack.Sequence
 	deadline := time.Now().Add(d.o.AbortWait)
 	for {
 		if c, err = d.examine(ctx, session); err != nil || len(c.busy) == 0 || time.Now().After(deadline) {
+			c.bounds = bounds
 			return c, err
 		}
 		if !natsio.Wait(ctx, natsio.RetryWait) {

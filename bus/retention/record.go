@@ -24,9 +24,11 @@ type record struct {
 	// Restore is the hash at the end of the archive if this is a restore, which has no fence and no bounds.
 	Restore string `json:"restore,omitempty"`
 	Fence   uint64 `json:"fence,omitempty"`
-	// Examined are the bounds of a deletion without force, until its fence is stored: what comes after the examination is
-	// a new session's. It is nil for a deletion by force, and of earlier versions, which get their bounds after the fence.
+	// Examined are the bounds until the fence is stored: what is sent after the examination is a new session's. Earlier
+	// versions have none for a deletion by force.
 	Examined map[string]uint64 `json:"examined,omitempty"`
+	// Force means that the session may have gone on between the examination and the fence.
+	Force bool `json:"force,omitempty"`
 	// Bounds are the sequences, by stream, up to which messages belong to the deleted session; nil until they are known.
 	Bounds map[string]uint64 `json:"bounds,omitempty"`
 

@@ -31,8 +31,8 @@ func (w *world) streamsOf(session string) (names []string) {
 	return names
 }
 
-// What is sent to a session at rest after the deleter has looked for it stays and begins a new session, whoever
-// completes the deletion. By force all goes that is sent before the bounds are recorded.
+// What is sent to a session after the deleter has looked for it stays and begins a new session, by force or not, and
+// whoever completes the deletion.
 func TestWhatIsSentDuringADeletionStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -50,7 +50,6 @@ func TestWhatIsSentDuringADeletionStays(t *testing.T) {
 		step  string
 		first func(session string) retention.Request
 		then  func(session string) error // if the first deleter dies
-		goes  bool
 	}{
 		{step: "record", first: unforced},
 		{step: "fence", first: unforced},
@@ -59,11 +58,15 @@ func TestWhatIsSentDuringADeletionStays(t *testing.T) {
 		{step: "fence", first: unforced, then: resumes},
 		{step: "fence", first: unforced, then: deletes(later, unforced)},
 		{step: "inbox", first: unforced, then: resumes},
-		{step: "fence", first: unforced, then: deletes(later, byForce), goes: true},
-		{step: "record", first: byForce, goes: true},
-		{step: "fence", first: byForce, goes: true},
-		{step: "fence", first: byForce, then: resumes, goes: true},
+		{step: "fence", first: unforced, then: deletes(later, byForce)},
+		{step: "record", first: byForce},
+		{step: "fence", first: byForce},
 		{step: "bounds", first: byForce},
+		{step: "log", first: byForce},
+		{step: "fence", first: byForce, then: resumes},
+		{step: "fence", first: byForce, then: deletes(later, unforced)},
+		{step: "fence", first: byForce, then: deletes(later, byForce)},
+		{step: "inbox", first: byForce, then: resumes},
 	} {
 		name := fmt.Sprintf("s%d", i)
 		w.fill(name)
@@ -82,11 +85,7 @@ func TestWhatIsSentDuringADeletionStays(t *testing.T) {
 			err = c.then(name)
 		}
 		w.must(err)
-		var want []string
-		if !c.goes {
-			want = []string{"AGENT_CMD", "AGENT_DEAD"}
-		}
-		if d := cmp.Diff(want, w.streamsOf(name)); d != "" {
+		if d := cmp.Diff([]string{"AGENT_CMD", "AGENT_DEAD"}, w.streamsOf(name)); d != "" {
 			t.Errorf("%d: sent after %q (-want +got):\n%s", i, c.step, d)
 		}
 	}

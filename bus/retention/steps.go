@@ -28,7 +28,7 @@ func (d *Deleter) steps() []step {
 	p := d.subjects().Prefix()
 	return []step{
 		{"timers", d.purging(schemas.StreamTimers, p+".sched.%s.*", p+".due.%s.*")},
-		{"inbox", d.purging(schemas.StreamCommands, p+".cmd.*.%s.>")},
+		{"inbox", d.purgeInbox},
 		{"cancel", d.cancelCalls},
 		{"calls", d.purging(schemas.StreamTools, p+".tool.*.%s.*")},
 		{"updates", d.purging(schemas.StreamUpdates, p+".live.%s.update")},
@@ -55,6 +55,20 @@ func (d *Deleter) purging(stream string, formats ...string) func(context.Context
 		}
 		return nil
 	}
+}
+
+// purgeInbox purges the commands, and of a deletion by force the timers that were due meanwhile.
+func (d *Deleter) purgeInbox(ctx context.Context, r *record, done *Deleted) error {
+	inbox := d.subjects().Prefix() + ".cmd.*.%s.>"
+	if err := d.purging(schemas.StreamCommands, inbox)(ctx, r, done); err != nil {
+		return err
+	}
+	due, ok := r.Bounds[dueTimers]
+	if !ok {
+		return nil
+	}
+	subject := fmt.Sprintf(d.subjects().Prefix()+".cmd.*.%s.%s.*", r.session, schemas.CommandTimer)
+	return d.purge(ctx, schemas.StreamCommands, subject, jetstream.WithPurgeSequence(due+1))
 }
 
 func (d *Deleter) purge(ctx context.Context, stream, subject string, more ...jetstream.StreamPurgeOpt) error {

@@ -4,15 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/client"
-	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/bus/retention"
-	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
@@ -123,73 +120,6 @@ func TestAForcedDeletionIsFinal(t *testing.T) {
 		}
 		s.Verify(t, "s1")
 		s.EmptyInbox(t)
-	}
-}
-
-// If a deleter dies, the runner completes the deletion when the session gets its next message.
-func TestARunnerFinishesADeletion(t *testing.T) {
-	t.Parallel()
-	s := system.StartAlone(t, system.Options{Model: chunked(t, scripted.Text("Hello."))})
-	s.Prompted(t, "s1", "hi", 1)
-	died := errors.New("died")
-	d := retention.NewDeleter(s.Client, retention.Options{Store: s.Store, AfterStep: func(step string) error {
-		if step == "inbox" {
-			return died
-		}
-		return nil
-	}})
-	system.Eventually(t, "the deletion is interrupted", func() bool {
-		_, err := d.Delete(deadline(t), retention.Request{Session: "s1"})
-		return errors.Is(err, died)
-	})
-	if _, err := s.Store.Open(deadline(t), "s1"); !errors.Is(err, eventstore.ErrDeleting) {
-		t.Errorf("the session opens: %v", err)
-	}
-	s.Prompt(t, "s1", "hi again")
-	system.Eventually(t, "the deletion is finished", func() bool {
-		_, err := s.Store.Open(deadline(t), "s1")
-		return err == nil
-	})
-	log := s.Until(t, "s1", "the end of the run", system.Ends(1))
-	if texts := system.DataOf[*schemas.CommandAccepted](log); len(texts) != 1 {
-		t.Errorf("%d commands in the new session", len(texts))
-	}
-	s.Verify(t, "s1")
-}
-
-// The runner that completes a deletion by force does not carry out commands that the deletion removes, whether it has
-// the session in memory or opens it for the command.
-func TestARunnerThatFinishesADeletionForgets(t *testing.T) {
-	t.Parallel()
-	for _, loaded := range []bool{true, false} {
-		model := chunked(t, scripted.Text("Hello."))
-		s := system.StartAlone(t, system.Options{Model: model})
-		s.Prompted(t, "s1", "hi", 1)
-		died := errors.New("died")
-		d := retention.NewDeleter(s.Client, retention.Options{Store: s.Store, AfterStep: func(step string) error {
-			if step == "fence" {
-				return died
-			}
-			return nil
-		}})
-		system.Eventually(t, "the deletion is interrupted", func() bool {
-			_, err := d.Delete(deadline(t), retention.Request{Session: "s1", Force: true})
-			return errors.Is(err, died)
-		})
-		if !loaded {
-			s.Stop()
-			system.StartRunner(t, s.URL, system.RunnerOptions{Model: model, Inbox: inbox.Options{RunnerID: "second"}})
-		}
-		s.Prompt(t, "s1", "too early")
-		system.Eventually(t, "the deletion is finished", func() bool {
-			_, err := s.Store.Open(deadline(t), "s1")
-			return err == nil
-		})
-		s.EmptyInbox(t)
-		if said := system.Said(s.Prompted(t, "s1", "anew", 1)); !slices.Equal(said, []string{"anew"}) {
-			t.Errorf("loaded %t: the new session has %q", loaded, said)
-		}
-		s.Verify(t, "s1")
 	}
 }
 
