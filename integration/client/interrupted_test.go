@@ -108,3 +108,34 @@ func TestARunnerThatFinishesADeletionForgets(t *testing.T) {
 		s.Verify(t, "s1")
 	}
 }
+
+// An abort that has a runner complete a deletion does not begin the new session, nor does the deleter's own.
+func TestAnAbortThatFinishesADeletionBeginsNoSession(t *testing.T) {
+	t.Parallel()
+	model := chunked(t, scripted.Text("Hello."))
+	s := system.StartAlone(t, system.Options{Model: model})
+	for _, session := range []string{"s1", "s2"} {
+		s.Prompted(t, session, "hi", 1)
+	}
+	s.EmptyInbox(t)
+	s.Stop()
+	s.Prompt(t, "s2", "too early") // so that the deleter sends an abort
+	for _, session := range []string{"s1", "s2"} {
+		interrupted(t, s, retention.Request{Session: session, Force: true}, "fence")
+		_, err := s.Client.JetStream().Publish(deadline(t), s.Client.Subjects().Command(session, schemas.CommandAbort),
+			[]byte("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	system.StartRunner(t, s.URL, system.RunnerOptions{Model: model, Inbox: inbox.Options{RunnerID: "second"}})
+	for _, session := range []string{"s1", "s2"} {
+		finished(t, s, session)
+	}
+	s.EmptyInbox(t)
+	for _, session := range []string{"s1", "s2"} {
+		if log := s.LogOf(t, session); len(log) > 0 {
+			t.Errorf("session %s: %d events: %+v", session, len(log), log)
+		}
+	}
+}

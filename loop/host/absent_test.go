@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/loopbus/loopbus/loop/host"
@@ -21,8 +22,11 @@ func TestAbsent(t *testing.T) {
 		open := o.Open
 		o.Open = func(ctx context.Context, session string) (host.SessionLog, error) {
 			opened++
-			if fails != nil {
-				return nil, fails
+			if err := fails; err != nil {
+				if errors.Is(err, schemas.ErrConflict) {
+					fails = nil
+				}
+				return nil, err
 			}
 			return open(ctx, session)
 		}
@@ -31,11 +35,14 @@ func TestAbsent(t *testing.T) {
 		about, session string
 		fails          error
 		want           bool
+		looks          int
 	}{
-		{"no log", "none", nil, true}, {"a log", session, nil, false}, {"no answer", "none", errors.New("no answer"), false},
+		{"no log", "none", nil, true, 1}, {"a log", session, nil, false, 1},
+		{"no answer", "none", errors.New("no answer"), false, 1},
+		{"deleted by the first look", "none", fmt.Errorf("deleted: %w", schemas.ErrConflict), true, 2},
 	} {
 		opened, fails = 0, tt.fails
-		if got := h.Absent(t.Context(), tt.session); got != tt.want || opened != 1 || h.Loaded() != 0 {
+		if got := h.Absent(t.Context(), tt.session); got != tt.want || opened != tt.looks || h.Loaded() != 0 {
 			t.Errorf("%s: absent %t after %d looks, %d sessions loaded", tt.about, got, opened, h.Loaded())
 		}
 	}

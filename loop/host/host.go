@@ -178,6 +178,9 @@ func (h *Host) Absent(ctx context.Context, session string) bool {
 		return false
 	}
 	log, err := h.o.Open(ctx, session)
+	if errors.Is(err, schemas.ErrConflict) { // opening may have completed the session's deletion
+		log, err = h.o.Open(ctx, session)
+	}
 	if err != nil {
 		return false
 	}
