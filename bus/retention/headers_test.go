@@ -22,6 +22,7 @@ func forged(t *testing.T, text, name string, values []string) string {
 	t.Helper()
 	var b strings.Builder
 	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
 	encode := func(v any) {
 		if err := out.Encode(v); err != nil {
 			t.Fatal(err)
@@ -34,7 +35,7 @@ func forged(t *testing.T, text, name string, values []string) string {
 				Header map[string][]string `json:"header"`
 				Batch  json.RawMessage     `json:"batch"`
 			} `json:"message"`
-			End map[string]any `json:"end"`
+			End *archive.Summary `json:"end"`
 		}
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Fatal(err)
@@ -50,7 +51,7 @@ func forged(t *testing.T, text, name string, values []string) string {
 			hash = schemas.Hash(l.Message.Header, l.Message.Batch)
 			encode(map[string]any{"message": l.Message})
 		case l.End != nil:
-			l.End["hash"] = hash
+			l.End.Hash = hash
 			encode(map[string]any{"end": l.End})
 		default:
 			b.WriteString(line)

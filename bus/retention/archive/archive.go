@@ -7,14 +7,12 @@ package archive
 
 import (
 	"bufio"
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"strings"
 	"time"
 
 	"github.com/loopbus/loopbus/eventstore"
@@ -26,40 +24,6 @@ const version = 1
 
 // ErrBad is wrapped by errors about an archive that is not what [Write] wrote.
 var ErrBad = errors.New("bad archive")
-
-// line is a line of the file: one of its members is there.
-type line struct {
-	Archive *opening `json:"archive,omitempty"`
-	Payload *payload `json:"payload,omitempty"`
-	Message *message `json:"message,omitempty"`
-	End     *Summary `json:"end,omitempty"`
-}
-
-type opening struct {
-	Version  int       `json:"version"`
-	Session  string    `json:"session"`
-	Archived time.Time `json:"archived"`
-}
-
-type payload struct {
-	Ref  string `json:"ref"`
-	Data []byte `json:"data"`
-}
-
-// message is a message of the log. Batch is its payload where that is JSON without line breaks, byte for byte; Raw is
-// it where it is not.
-type message struct {
-	Header map[string][]string `json:"header"`
-	Batch  json.RawMessage     `json:"batch,omitempty"`
-	Raw    []byte              `json:"raw,omitempty"`
-}
-
-func (m *message) body() []byte {
-	if m.Batch != nil {
-		return m.Batch
-	}
-	return m.Raw
-}
 
 // Summary is what an archive holds. Hash is that of the last message.
 type Summary struct {
@@ -75,8 +39,7 @@ type Summary struct {
 // writers wrote, or has a header that [Restore] refuses; what has been written then is no archive.
 func Write(ctx context.Context, store *eventstore.Store, session string, to io.Writer) (s Summary, err error) {
 	w := bufio.NewWriter(to)
-	lines := json.NewEncoder(w)
-	lines.SetEscapeHTML(false)
+	lines := encoder(w)
 	s.Session = session
 	err = lines.Encode(line{Archive: &opening{version, session, time.Now().UTC()}})
 	for m, readErr := range store.Messages(ctx, session) {
@@ -116,18 +79,6 @@ func Write(ctx context.Context, store *eventstore.Store, session string, to io.W
 	return s, nil
 }
 
-func messageOf(m eventstore.Message) *message {
-	header := maps.Clone(m.Header)
-	maps.DeleteFunc(header, func(key string, _ []string) bool {
-		return strings.HasPrefix(key, "Nats-") || key == schemas.HeaderRestore
-	})
-	var compact bytes.Buffer
-	if json.Compact(&compact, m.Payload) == nil && bytes.Equal(compact.Bytes(), m.Payload) {
-		return &message{Header: header, Batch: m.Payload}
-	}
-	return &message{Header: header, Raw: m.Payload}
-}
-
 // follow checks that a message is the next of the log and counts it. named is called with each payload that it names.
 func (s *Summary) follow(header map[string][]string, body []byte, named func(ref string) error) error {
 	events, err := schemas.SplitLog(s.Session, header, body)
@@ -159,13 +110,16 @@ func read(from io.Reader, stored func(header map[string][]string, body []byte) e
 	}
 	named := map[string]bool{} // by the reference of a payload: whether a message names it
 	for d, n := json.NewDecoder(from), 1; ; n++ {
-		var l line
-		if err := d.Decode(&l); err != nil {
+		var text json.RawMessage
+		if err := d.Decode(&text); err != nil {
 			return bad("line %d: %w", n, err)
 		}
+		l, fault := parse(text)
 		switch {
 		case n == 1 && (l.Archive == nil || l.Archive.Version != version):
 			return bad("it does not begin as one of version %d", version)
+		case fault != nil:
+			return bad("line %d: %w", n, fault)
 		case l.Archive != nil && n == 1:
 			s.Session = l.Archive.Session
 			if err := schemas.CheckSession(s.Session); err != nil {
@@ -210,9 +164,12 @@ func read(from io.Reader, stored func(header map[string][]string, body []byte) e
 			if *l.End != s {
 				return bad("it says that it holds %+v, and holds %+v", *l.End, s)
 			}
+			if fault := d.Decode(&text); !errors.Is(fault, io.EOF) {
+				return bad("line %d: behind the end: %w", n+1, cmp.Or(fault, errOther))
+			}
 			return s, nil
 		default:
-			return bad("line %d is of no kind that is known", n)
+			return bad("line %d: it is of no kind that is known", n)
 		}
 		if err != nil {
 			return s, err
