@@ -65,6 +65,17 @@ func TestUnreadable(t *testing.T) {
 			t.Errorf("%s %s: error %v, %q, want %q", c.tool, c.args, isError, got, c.want)
 		}
 	}
+	rig.Put("w", "old")
+	if err := os.Chmod(rig.Path("w"), 0o200); err != nil {
+		t.Fatal(err)
+	}
+	got, isError := rig.Text(box[write.Name], `{"path":"w","content":"y"}`) // what may only be written is written
+	if err := os.Chmod(rig.Path("w"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if isError || rig.Get("w") != "y" {
+		t.Errorf("write: error %v, %q, left %q", isError, got, rig.Get("w"))
+	}
 }
 
 // again has a test carried out by a process of nobody, which needs the binary and its files where that user may go.

@@ -35,15 +35,6 @@ func (w *Workspace) open(ctx context.Context, path string, why purpose, flag int
 	return file, err
 }
 
-// Replace replaces the content of a file that is open for writing. It writes in place: mode, owner and hard links are
-// kept. If the process is killed in the meantime, the file may have partial content.
-func Replace(file *os.File, data []byte) error {
-	if _, err := file.WriteAt(data, 0); err != nil {
-		return err
-	}
-	return file.Truncate(int64(len(data)))
-}
-
 // MkdirAll creates a directory and its missing parents. The error wraps [fs.ErrExist] if a file of another kind has
 // the name.
 func (w *Workspace) MkdirAll(ctx context.Context, path string, perm fs.FileMode) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,7 +93,11 @@ func (w writer) prepare(ctx context.Context, path string) error {
 }
 
 func (w writer) write(ctx context.Context, path, content string) error {
-	file, err := w.workspace.OpenFile(ctx, path, os.O_WRONLY|os.O_CREATE, 0o666)
+	// It is read too where that is allowed: see [workspace.Replace].
+	file, err := w.workspace.OpenFile(ctx, path, os.O_RDWR|os.O_CREATE, 0o666)
+	if errors.Is(err, fs.ErrPermission) {
+		file, err = w.workspace.OpenFile(ctx, path, os.O_WRONLY|os.O_CREATE, 0o666)
+	}
 	if err != nil {
 		return err
 	}
