@@ -20,12 +20,14 @@ type DeadLetterOptions struct {
 	MaxDeliveries uint64
 	// SessionOf returns the session in the subject of a message, "" if there is none.
 	SessionOf func(subject string) string
+	// Answer returns the messages to publish once a message is in AGENT_DEAD; nil means none.
+	Answer func(m *message.Message) []*message.Message
 	// Logger logs every dead letter; nil discards. The message's content is not logged.
 	Logger *slog.Logger
 }
 
 // DeadLetter returns a Watermill middleware that stores a message in AGENT_DEAD when its last delivery fails, and
-// returns nil, so that the message is acknowledged. If the letter cannot be stored the message is redelivered, so the
+// returns no error, so that the message is acknowledged. If the letter cannot be stored the message is redelivered, so the
 // consumer must have no delivery limit. It returns the error of earlier failures, of those that wrap [ErrClosed], and
 // of messages that are not from a [Subscriber]. An inner middleware has to recover panics.
 func DeadLetter(js jetstream.JetStream, o DeadLetterOptions) message.HandlerMiddleware {
@@ -36,10 +38,10 @@ func DeadLetter(js jetstream.JetStream, o DeadLetterOptions) message.HandlerMidd
 			if err == nil {
 				return out, nil
 			}
-			if err := bury(js, o, m, err); err != nil {
+			if err := bury(js, o, m, err); err != nil || o.Answer == nil {
 				return nil, err
 			}
-			return nil, nil
+			return o.Answer(m), nil
 		}
 	}
 }

@@ -27,13 +27,11 @@ const (
 func (h toolHandler) answer(call *message.Message, req schemas.ToolRequest, result schemas.ToolResult, isError bool,
 	took time.Duration,
 ) ([]*message.Message, error) {
-	payload, err := fit(req.Answer(h.opts.ID, result, isError, took), h.maxAnswerBytes())
-	if err == nil {
-		if _, _, rejected := schemas.ParseCommand(schemas.CommandToolResult, payload); rejected != nil {
-			// The session would reject this answer and wait for ever.
-			text := "The result of this call cannot be passed on: " + rejected.Error()
-			payload, err = fit(req.Answer(h.opts.ID, schemas.ErrorResult(text), true, took), h.maxAnswerBytes())
-		}
+	payload, err := h.encode(req.Answer(h.opts.ID, schemas.ValidResult(result), isError, took)) // mended as in memory
+	if err != nil {
+		// The session would wait for ever for an answer that it rejects, and without one the tool would run again.
+		text := "The result of this call cannot be passed on: " + err.Error()
+		payload, err = h.encode(req.Answer(h.opts.ID, schemas.ValidResult(schemas.ErrorResult(text)), true, took))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("worker: answer call %s of session %s: %w", req.Call, req.Session, err)
@@ -48,6 +46,39 @@ func (h toolHandler) answer(call *message.Message, req schemas.ToolRequest, resu
 		answer.Metadata[schemas.HeaderTraceParent] = schemas.EncodeHeaderValue(trace)
 	}
 	return []*message.Message{answer}, nil
+}
+
+// encode encodes an answer in its maximum size. An answer that the session would reject is an error.
+func (h toolHandler) encode(answer schemas.ToolAnswer) ([]byte, error) {
+	payload, err := fit(answer, h.maxAnswerBytes())
+	if err == nil {
+		_, _, err = schemas.ParseCommand(schemas.CommandToolResult, payload)
+	}
+	return payload, err
+}
+
+// giveUp returns the message that tells the caller that its call has become a dead letter; none if the message is no
+// call.
+func (w *Worker) giveUp(msg *message.Message) []*message.Message {
+	raw, ok := pubsub.RawMessage(msg)
+	if !ok {
+		return nil
+	}
+	queue, session, call, err := w.opts.Subjects.ParseTool(raw.Subject())
+	if err != nil {
+		return nil
+	}
+	req, err := w.parse(msg.Payload, queue, session, call)
+	if err != nil {
+		return nil
+	}
+	text := fmt.Sprintf("This call was given up: the worker could not handle it in %d deliveries. It may have been "+
+		"executed. Its dead letter has the reason.", maxDeliveries)
+	answer, err := toolHandler{Worker: w}.answer(msg, req, schemas.ErrorResult(text), true, 0)
+	if err != nil {
+		w.opts.Logger.Error("call given up without a result", "session", session, "call", call, "err", err)
+	}
+	return answer
 }
 
 // maxAnswerBytes returns the maximum size of an answer of the tool.

@@ -84,8 +84,9 @@ func (q queue) upgrade(ctx context.Context, config jetstream.ConsumerConfig) {
 	q.Logger.Info("ack wait updated", "worker", q.ID, "consumer", config.Durable, "was", was, "is", q.config.AckWait)
 }
 
-// deadLetters returns the middleware that moves a call that cannot be answered to AGENT_DEAD after maxDeliveries. It
-// does not count failures that wrap [pubsub.ErrClosed]: they are caused by the shutdown of the worker.
+// deadLetters returns the middleware that moves a call that cannot be handled to AGENT_DEAD after maxDeliveries, and
+// tells its caller. It does not count failures that wrap [pubsub.ErrClosed]: they are caused by the shutdown of the
+// worker.
 func (w *Worker) deadLetters() message.HandlerMiddleware {
 	return pubsub.DeadLetter(w.opts.JS, pubsub.DeadLetterOptions{
 		Subjects: w.opts.Subjects, MaxDeliveries: maxDeliveries, Logger: w.opts.Logger,
@@ -93,5 +94,6 @@ func (w *Worker) deadLetters() message.HandlerMiddleware {
 			_, session, _, _ := w.opts.Subjects.ParseTool(subject) // empty if the subject is not legal
 			return session
 		},
+		Answer: w.giveUp,
 	})
 }
