@@ -31,7 +31,8 @@ type Approval struct {
 // requested, and each again with Waiting false once it no longer waits. It ends when ctx ends, yielding the context's
 // error last. Nothing is missed across lost connections and server restarts.
 //
-// On start it reads the last message of every session, and the whole log of each session with a run in progress.
+// On start it reads the last message of every session, and the whole log of each session with a run in progress, or
+// with a foreign message behind its last event.
 func (c *Client) Approvals(ctx context.Context) iter.Seq2[Approval, error] {
 	return func(yield func(Approval, error) bool) {
 		f := &approvals{c: c, waiting: map[string][]Approval{}, yield: func(a Approval) bool { return yield(a, nil) }}
@@ -94,7 +95,8 @@ func (f *approvals) retryRead(ctx context.Context, read func(context.Context) er
 	}
 }
 
-// readOpenRuns reads the logs of the sessions whose last event belongs to a run in progress.
+// readOpenRuns reads the logs of the sessions whose last event belongs to a run in progress. A foreign message hides
+// the last event, so it reads that log too.
 func (f *approvals) readOpenRuns(ctx context.Context) error {
 	f.at = 0
 	clear(f.waiting)
@@ -110,9 +112,10 @@ func (f *approvals) readOpenRuns(ctx context.Context) error {
 			continue // not the subject of a log
 		}
 		events, err := schemas.SplitLog(session, m.header, m.data)
-		if n := len(events) - 1; err == nil && events[n].RunID != "" && events[n].Name != string(schemas.EventAgentEnd) {
-			open = append(open, session)
+		if n := len(events) - 1; err == nil && (events[n].RunID == "" || events[n].Name == string(schemas.EventAgentEnd)) {
+			continue
 		}
+		open = append(open, session)
 	}
 	for _, session := range open {
 		for m, err := range f.c.readStored(ctx, schemas.StreamEvents, f.c.subjects.Event(session), startAfter(0)) {

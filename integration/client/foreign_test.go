@@ -5,6 +5,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
@@ -64,5 +65,39 @@ func TestAnswersOfServersDisturbNobody(t *testing.T) {
 			}
 			disturb()
 		}
+	}
+}
+
+// A server's reply behind the last event of a session does not hide that its calls wait for approval.
+func TestApprovalsBehindAForeignMessage(t *testing.T) {
+	t.Parallel()
+	sys := asking(t)
+	c := connect(t, sys.URL)
+	first := following(t, c)
+	for _, session := range []string{"s1", "s2"} {
+		prompt(t, c.Session(session), "go")
+		if a := next(t, first); a.Session != session || !a.Waiting {
+			t.Fatalf("got %+v", a)
+		}
+	}
+	log, err := sys.Conn.Events().Stream(deadline(t), schemas.StreamEvents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := log.CachedInfo().State.LastSeq
+	if err := sys.Conn.NATS().PublishMsg(&nats.Msg{Subject: "$JS.API.INFO", Reply: "agent.evt.s1"}); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "the reply is stored", func() bool {
+		info, err := log.Info(deadline(t))
+		return err == nil && info.State.LastSeq > before
+	})
+	late, seen := following(t, connect(t, sys.URL)), map[string]bool{}
+	for range 2 {
+		a := next(t, late)
+		seen[a.Session] = a.Waiting
+	}
+	if !seen["s1"] || !seen["s2"] {
+		t.Errorf("the calls that wait: %v", seen)
 	}
 }
