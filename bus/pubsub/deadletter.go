@@ -27,9 +27,9 @@ type DeadLetterOptions struct {
 }
 
 // DeadLetter returns a Watermill middleware that stores a message in AGENT_DEAD when its last delivery fails, and
-// returns no error, so that the message is acknowledged. If the letter cannot be stored the message is redelivered, so the
-// consumer must have no delivery limit. It returns the error of earlier failures, of those that wrap [ErrClosed], and
-// of messages that are not from a [Subscriber]. An inner middleware has to recover panics.
+// returns no error, so that the message is acknowledged. If the letter cannot be stored the message is redelivered, so
+// the consumer must have no delivery limit. It returns the error of earlier failures, of those that wrap [ErrClosed],
+// and of messages that are not from a [Subscriber]. An inner middleware has to recover panics.
 func DeadLetter(js jetstream.JetStream, o DeadLetterOptions) message.HandlerMiddleware {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return func(next message.HandlerFunc) message.HandlerFunc {

@@ -74,9 +74,9 @@ func encoder(to io.Writer) *json.Encoder {
 // errOther is the error of a file that says more than what is checked. The hashes say nothing about the rest.
 var errOther = errors.New("other programs would find more in it than what was archived")
 
-// parse returns the line that a text is. It must be the text of that line, byte for byte, because readers of JSON differ
-// in what they take for a member: one that is there twice, is written in another case, or is not known. The error of any
-// other text comes with what was understood.
+// parse returns the line that a text is. It must be the text of that line, byte for byte, because readers of JSON
+// differ in what they take for a member: one that is there twice, is written in another case, or is not known. The
+// error of any other text comes with what was understood.
 func parse(text []byte) (l line, err error) {
 	if err := json.Unmarshal(text, &l); err != nil {
 		return l, err

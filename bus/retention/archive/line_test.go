@@ -15,11 +15,13 @@ func TestLinesAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	lines := []line{
 		{Archive: &opening{version, "s1", time.Now().UTC()}}, {Archive: &opening{version, "s1", time.Unix(0, 0).UTC()}},
-		{Payload: &payload{"nats://agent_blobs/x", nil}}, {Payload: &payload{"<&>\u2028", []byte{0, 0xff}}}, {End: &Summary{}},
+		{Payload: &payload{"nats://agent_blobs/x", nil}}, {Payload: &payload{"<&>\u2028", []byte{0, 0xff}}},
+		{End: &Summary{}},
 		{End: &Summary{Session: "s1", Messages: 1, Events: 1 << 63, Hash: "00"}},
 	}
 	for _, body := range []string{
-		"", "null", "[]", `[{"a":"<&>","a":1e400}]`, "[\"\u2028\x7f\"]", `["\u2028\ud800\/"]`, "[\"\xff\"]", "[ ]", "[]\n", "{", "\xff",
+		"", "null", "[]", `[{"a":"<&>","a":1e400}]`, "[\"\u2028\x7f\"]", `["\u2028\ud800\/"]`, "[\"\xff\"]", "[ ]",
+		"[]\n", "{", "\xff",
 	} {
 		for _, header := range []map[string][]string{
 			nil, {}, {"Ce-B": {"<&>\u2028\b\f\x01\""}, "ce-a": {"", "x"}, "Ce-C": nil, "ce-d": {}},
