@@ -35,6 +35,9 @@ func IsReservedCommandID(id string) bool {
 	return slices.ContainsFunc(ReservedCommandIDs(), func(prefix string) bool { return strings.HasPrefix(id, prefix) })
 }
 
+// MaxCommandBytes is the largest size of a command's payload; a session rejects a larger one as too_large.
+const MaxCommandBytes = 512 << 10
+
 // MaxText is the largest length of an input's text in characters.
 const MaxText = 1 << 20
 

@@ -102,10 +102,10 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 		return schemas.Command{}, errDropped
 	case foreign != "": // before all else, because any other rejection is recorded in the session's log
 		return reject(schemas.RejectForeign, "%s", foreign)
-	case size > maxCommandBytes && codec.IsForeign(b.header, b.data):
+	case size > schemas.MaxCommandBytes && codec.IsForeign(b.header, b.data):
 		return reject(schemas.RejectForeign, "it is an answer of a NATS server of %d bytes", size)
-	case size > maxCommandBytes:
-		return reject(schemas.RejectTooLarge, "the payload has %d bytes, more than %d", size, maxCommandBytes)
+	case size > schemas.MaxCommandBytes:
+		return reject(schemas.RejectTooLarge, "the payload has %d bytes, more than %d", size, schemas.MaxCommandBytes)
 	}
 	if _, err := replyTo(b.header); err != nil {
 		return schemas.Command{}, err
@@ -141,7 +141,7 @@ func (in *Inbox) reject(ctx context.Context, m *reader.Message, id string, why *
 		in.reply(m, id)
 	}
 	letter := *b
-	if len(b.data) > maxCommandBytes {
+	if len(b.data) > schemas.MaxCommandBytes {
 		letter.keep = keepTooLarge
 	}
 	if err := in.bury(ctx, session, m.Seq, &letter, why.Error()); err != nil {

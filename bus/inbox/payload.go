@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	maxCommandBytes = 512 << 10 // of a command's payload
-	keepTooLarge    = 64 << 10  // bytes of a larger payload that its dead letter keeps
-	smallPayload    = 1 << 10   // up to which a payload is not dropped
+	keepTooLarge = 64 << 10 // bytes of a payload over schemas.MaxCommandBytes that its dead letter keeps
+	smallPayload = 1 << 10  // up to which a payload is not dropped
 	// pullMessages is how many messages the NATS client may have buffered that the inbox has not received.
 	pullMessages = 256
 )

@@ -45,6 +45,9 @@ func (d *Driver) beginSubagent(ctx context.Context, call loop.Call, raw json.Raw
 			return
 		}
 		start, refusal := s.Subagent(begun, args)
+		if refusal == "" {
+			refusal = promptRefusal(d.promptOf(loop.Child{Start: *start, Nonce: begun.Nonce}, args))
+		}
 		if refusal != "" {
 			err = refusalError(refusal)
 			return
@@ -52,6 +55,27 @@ func (d *Driver) beginSubagent(ctx context.Context, call loop.Call, raw json.Raw
 		_, err = d.append(ctx, start, "")
 	})
 	return err
+}
+
+// promptOf returns the first command of a sub-agent.
+func (d *Driver) promptOf(c loop.Child, args schemas.SubagentCall) *schemas.SubagentPrompt {
+	return &schemas.SubagentPrompt{Parent: c.Link(d.session), Text: args.Prompt, SubagentSettings: c.Start.SubagentSettings}
+}
+
+// promptRefusal returns why a sub-agent's session would reject its prompt, "" if it would not. Nobody would tell the
+// parent, which would wait.
+func promptRefusal(p *schemas.SubagentPrompt) string {
+	data, err := schemas.Marshal(p)
+	if err == nil && len(data) > schemas.MaxCommandBytes {
+		err = fmt.Errorf("its prompt has %d bytes of JSON, more than %d", len(data), schemas.MaxCommandBytes)
+	}
+	if err == nil {
+		_, _, err = schemas.ParseCommand(p.CommandKind(), data)
+	}
+	if err != nil {
+		return "No sub-agent can begin with these arguments: " + err.Error()
+	}
+	return ""
 }
 
 // promptSubagent stores the prompt in the inbox of a sub-agent; a call in the background is answered at once. If c is
@@ -72,7 +96,7 @@ func (d *Driver) promptSubagent(ctx context.Context, session string, c *loop.Chi
 	link := c.Link(d.session)
 	err := d.store(ctx, schemas.Command{
 		ID: link.PromptID(), Session: session, TraceParent: req.TraceParent,
-		Data: &schemas.SubagentPrompt{Parent: link, Text: args.Prompt, SubagentSettings: c.Start.SubagentSettings},
+		Data: d.promptOf(*c, args),
 	})
 	if err == nil && c.Start.Background {
 		d.answerBackground(req.Call, session)
