@@ -103,7 +103,7 @@ func TestOneKeeperWorks(t *testing.T) {
 	deleted := make(chan string, 100)
 	run := func(id string) (stop func()) {
 		k := w.keeper(retention.KeeperOptions{ID: id, Deleter: w.deleter(retention.Options{}), Index: ix,
-			Interval: 600 * time.Millisecond, OnDeleted: func(string) { deleted <- id },
+			Interval: 1500 * time.Millisecond, OnDeleted: func(string) { deleted <- id },
 			Rules: map[string]retention.Rule{"": {MaxAge: time.Minute}}})
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})

@@ -59,7 +59,8 @@ func (d *Driver) beginSubagent(ctx context.Context, call loop.Call, raw json.Raw
 
 // promptOf returns the first command of a sub-agent.
 func (d *Driver) promptOf(c loop.Child, args schemas.SubagentCall) *schemas.SubagentPrompt {
-	return &schemas.SubagentPrompt{Parent: c.Link(d.session), Text: args.Prompt, SubagentSettings: c.Start.SubagentSettings}
+	return &schemas.SubagentPrompt{Parent: c.Link(d.session), Text: args.Prompt,
+		SubagentSettings: c.Start.SubagentSettings}
 }
 
 // promptRefusal returns why a sub-agent's session would reject its prompt, "" if it would not. Nobody would tell the
