@@ -150,11 +150,12 @@ func (s *service) linkToken() (string, error) {
 	return token, nil
 }
 
-// ours reports whether only this user can read a file. A file with wider permissions was not written by the runner:
+// ours reports whether a file is this user's, and nobody else can read it. Another one was not written by the runner:
 // someone who knows its content may have put it there before the store existed.
 func ours(path string) bool {
 	info, err := os.Lstat(path)
-	return err == nil && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0)
+	return err == nil && info.Mode().IsRegular() && isOwn(info) &&
+		(runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0)
 }
 
 // replace writes a new file that only this user can read, removing what had its name.

@@ -1,7 +1,9 @@
 package view_test
 
 import (
+	"errors"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/loopbus/loopbus/cmd/runner/internal/view"
@@ -45,6 +47,25 @@ func TestTheReplyIsThatOfTheLog(t *testing.T) {
 				Content: schemas.Contents{schemas.Text{Text: "do not run it"}}}}}}))
 		if got := out.String(); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A reply that could not be printed is no success.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	show := view.NewTerminal(full{}, false)
+	end := schemas.MessageEnd{MessageID: "m1", Message: schemas.AnyMessage{Message: &schemas.AssistantMessage{
+		Content: schemas.Contents{schemas.Text{Text: "hi"}}, StopReason: schemas.StopStop}}}
+	for _, data := range []schemas.EventData{&schemas.MessageStart{MessageID: "m1", Role: schemas.RoleAssistant}, &end} {
+		err := show.Event(schemas.Event{Session: "s1", Seq: 1, Data: data})
+		if printed := data == schemas.EventData(&end); errors.Is(err, syscall.ENOSPC) != printed {
+			t.Errorf("%s: %v", data.EventType(), err)
 		}
 	}
 }

@@ -32,6 +32,7 @@ type Terminal struct {
 	streamed map[int]*strings.Builder // what was printed of each block
 	block    int                      // index of the block being printed
 	line     bool                     // the cursor is inside a line
+	err      error                    // of the first output that could not be written
 	calls    map[schemas.CallKey]*call
 	speaking schemas.CallKey // the call whose output was printed last
 	waiting  waiting.Calls   // calls that wait for a worker
@@ -50,7 +51,8 @@ const (
 	cyan  = "36"
 )
 
-// Update prints a piece of a reply, or the output of a tool so far.
+// Update prints a piece of a reply, or the output of a tool so far. Its error, like that of Event, is the first one of
+// the output.
 func (t *Terminal) Update(u schemas.Update) error {
 	switch d := u.Data.(type) {
 	case *schemas.MessageUpdate:
@@ -61,7 +63,7 @@ func (t *Terminal) Update(u schemas.Update) error {
 		t.aside(t.waiting.Update(u))
 		t.progress(d)
 	}
-	return nil
+	return t.err
 }
 
 // Event prints what an event adds.
@@ -101,7 +103,7 @@ func (t *Terminal) Event(e schemas.Event) error {
 	case *schemas.AgentEnd:
 		t.totals(e, d)
 	}
-	return nil
+	return t.err
 }
 
 func (t *Terminal) totals(e schemas.Event, d *schemas.AgentEnd) {
@@ -145,7 +147,7 @@ func (t *Terminal) say(style, text string) {
 
 func (t *Terminal) newline() {
 	if t.line {
-		fmt.Fprintln(t.out)
+		t.write("\n")
 		t.line = false
 	}
 }
@@ -159,7 +161,13 @@ func (t *Terminal) print(style, text string) {
 	if t.color && style != "" {
 		text = "\x1b[" + style + "m" + text + "\x1b[0m"
 	}
-	fmt.Fprint(t.out, text)
+	t.write(text)
+}
+
+func (t *Terminal) write(text string) {
+	if _, err := io.WriteString(t.out, text); t.err == nil {
+		t.err = err
+	}
 }
 
 // keyHint returns which variable to set if an API key is missing, for an error text that the reference implementation
