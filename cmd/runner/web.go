@@ -19,6 +19,7 @@ import (
 	"github.com/loopbus/loopbus/bus/natsws"
 	"github.com/loopbus/loopbus/bus/web"
 	"github.com/loopbus/loopbus/console"
+	"github.com/loopbus/loopbus/tools/bash"
 )
 
 // site is what the port of --http serves besides health and metrics. A nil site serves nothing.
@@ -154,7 +155,7 @@ func (s *service) linkToken() (string, error) {
 // someone who knows its content may have put it there before the store existed.
 func ours(path string) bool {
 	info, err := os.Lstat(path)
-	return err == nil && info.Mode().IsRegular() && isOwn(info) &&
+	return err == nil && info.Mode().IsRegular() && bash.OwnedByUser(info) &&
 		(runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0)
 }
 

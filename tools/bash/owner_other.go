@@ -4,5 +4,5 @@ package bash
 
 import "io/fs"
 
-// ours returns true: on this system each user has an own directory for temporary files.
-func ours(fs.FileInfo) bool { return true }
+// OwnedByUser returns true: on this system each user has an own directory for temporary files.
+func OwnedByUser(fs.FileInfo) bool { return true }

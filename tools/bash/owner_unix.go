@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// ours reports whether a file belongs to this process's user.
-func ours(info fs.FileInfo) bool {
+// OwnedByUser reports whether a file belongs to the user of this process.
+func OwnedByUser(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Geteuid()
 }

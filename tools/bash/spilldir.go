@@ -36,7 +36,7 @@ func SpillDir(dir string) (string, error) {
 		return "", fmt.Errorf("directory for outputs: %w", err)
 	case !info.IsDir():
 		return "", fmt.Errorf("directory for outputs: %s is something else", dir)
-	case own && (!ours(info) || info.Mode().Perm()&0o022 != 0):
+	case own && (!OwnedByUser(info) || info.Mode().Perm()&0o022 != 0):
 		return "", fmt.Errorf("directory for outputs: %s belongs to somebody else, or can be written by others; remove it "+
 			"or choose another one", dir)
 	}

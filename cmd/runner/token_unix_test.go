@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/loopbus/loopbus/tools/bash"
 )
 
 // A token that another user has put into the store is not taken.
@@ -29,7 +31,7 @@ func TestATokenOfAnotherUserIsNotOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if isOwn(info) || ours(path) {
+	if bash.OwnedByUser(info) || ours(path) {
 		t.Error("the file of another user is ours")
 	}
 }
