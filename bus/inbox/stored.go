@@ -38,18 +38,20 @@ func (q queue) Stored(ctx context.Context, c *reader.Consumer) (map[reader.Place
 	if err != nil || info.NumPending > 0 {
 		return nil, err
 	}
-	return q.list(ctx, c)
-}
-
-// list returns how many messages of each session are stored in the partitions of a consumer, nil if there are too many
-// to list.
-func (q queue) list(ctx context.Context, c *reader.Consumer) (map[reader.Place]int, error) {
-	js := q.conn.JetStream()
-	all, err := natsio.LeaderInfo(ctx, js, schemas.StreamCommands)
-	if err != nil || all.State.Msgs > maxListed {
+	all, err := q.stream.Info(ctx)
+	if err != nil {
 		return nil, err
 	}
-	info, err := natsio.LeaderInfo(ctx, js, schemas.StreamCommands,
+	return q.list(ctx, c, all.State.Msgs)
+}
+
+// list returns how many messages of each session are stored in the partitions of a consumer, nil if the stream has too
+// many to list.
+func (q queue) list(ctx context.Context, c *reader.Consumer, all uint64) (map[reader.Place]int, error) {
+	if all > maxListed {
+		return nil, nil
+	}
+	info, err := natsio.LeaderInfo(ctx, q.conn.JetStream(), schemas.StreamCommands,
 		jetstream.WithSubjectFilter(q.conn.Subjects().Prefix()+".cmd.>"))
 	if err != nil {
 		return nil, err
@@ -72,7 +74,7 @@ func (q queue) count(ctx context.Context, c *reader.Consumer) (n uint64, err err
 	info, err := q.stream.Info(ctx)
 	if err == nil && info.Config.Replicas > 1 {
 		q.replicated.Store(true)
-		stored, failed := q.list(ctx, c)
+		stored, failed := q.list(ctx, c, info.State.Msgs)
 		for _, some := range stored {
 			n += uint64(some)
 		}

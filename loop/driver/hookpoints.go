@@ -70,9 +70,9 @@ func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input, set l
 	if q == nil {
 		return d.emit(ctx, decision, in.CommandID)
 	}
-	signal := ctx
-	running := false
-	if d.View(func(s *loop.State) { running = s.Run != nil }); running {
+	running, signal := false, ctx
+	d.View(func(s *loop.State) { running = s.Run != nil })
+	if running {
 		signal = d.runSignal(ctx)
 	}
 	req := &schemas.HookRequest{CommandID: in.CommandID, Messages: in.Messages}

@@ -5,19 +5,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-
-	"github.com/loopbus/loopbus/tools/internal/jail"
 )
 
-// bubblewrap returns the path of the program bwrap, with links resolved: the first one in PATH that no command can
-// replace. What is below the root, or is reached by a name there, may have been written by a command.
+// bubblewrap returns the path of the program bwrap (https://github.com/containers/bubblewrap), with links resolved: the
+// first one in PATH that no command can replace. What is below the root, or is reached by a name there, may have been
+// written by a command.
 func bubblewrap(root string) (string, error) {
+	const program = "bwrap"
 	left := ""
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		if !filepath.IsAbs(dir) { // package exec does not start programs from there either
 			continue
 		}
-		path, err := exec.LookPath(filepath.Join(dir, jail.Bubblewrap))
+		path, err := exec.LookPath(filepath.Join(dir, program))
 		if err != nil {
 			continue
 		}
@@ -27,5 +27,5 @@ func bubblewrap(root string) (string, error) {
 		}
 		left = "; " + path + " is below the workspace " + root + ", where a command could replace it"
 	}
-	return "", fmt.Errorf("%w: %s is in no directory of PATH%s", exec.ErrNotFound, jail.Bubblewrap, left)
+	return "", fmt.Errorf("%w: %s is in no directory of PATH%s", exec.ErrNotFound, program, left)
 }

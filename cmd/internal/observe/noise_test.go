@@ -18,16 +18,22 @@ import (
 	"go.opentelemetry.io/otel"
 )
 
-// What libraries print by themselves is in the program's log, a record each. The test is not parallel: what libraries
-// print to is the process's.
-func TestNoiseOfLibraries(t *testing.T) {
+// noise returns what libraries print during the test.
+func noise(t *testing.T) *bytes.Buffer {
 	before := slog.Default()
 	t.Cleanup(func() {
 		slog.SetDefault(before)
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
 	})
-	var out bytes.Buffer
-	takeNoise(slog.New(slog.NewJSONHandler(&out, nil)))
+	out := new(bytes.Buffer)
+	takeNoise(slog.New(slog.NewJSONHandler(out, nil)))
+	return out
+}
+
+// What libraries print by themselves is in the program's log, a record each. The test is not parallel: what libraries
+// print to is the process's.
+func TestNoiseOfLibraries(t *testing.T) {
+	out := noise(t)
 	log.Printf("a library's %s", "warning")
 	logging.StandardLogger{Logger: log.Default()}.Logf(logging.Warn, "of AWS") // as a provider is set up
 	slog.Warn("its own record")
@@ -63,13 +69,7 @@ func TestNoiseOfLibraries(t *testing.T) {
 // A server that the process asks cannot fill the log, nor have printed there what it was sent. The test is not
 // parallel, like the one above.
 func TestNoiseOfServers(t *testing.T) {
-	before := slog.Default()
-	t.Cleanup(func() {
-		slog.SetDefault(before)
-		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
-	})
-	var out bytes.Buffer
-	takeNoise(slog.New(slog.NewJSONHandler(&out, nil)))
+	out := noise(t)
 	const secret = "Bearer sk-123"
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -22,9 +22,6 @@ import (
 // Nobody is the user and group that commands of root run as.
 const Nobody = 65534
 
-// Bubblewrap is the program of https://github.com/containers/bubblewrap.
-const Bubblewrap = "bwrap"
-
 const (
 	// tmpBytes is the size of each private directory of a command.
 	tmpBytes = 1 << 30
