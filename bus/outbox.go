@@ -57,7 +57,11 @@ func (o *Outbox) count(ctx context.Context, session string, kind schemas.Command
 	defer cancel()
 	// The wildcard matches every partition.
 	filter := fmt.Sprintf("%s.cmd.*.%s.%s", o.conn.subjects.Prefix(), session, kind)
-	info, err := natsio.LeaderInfo(ctx, o.conn.JetStream(), schemas.StreamCommands, jetstream.WithSubjectFilter(filter))
+	js, of := o.conn.JetStream(), jetstream.WithSubjectFilter(filter)
+	info, err := natsio.LeaderInfo(ctx, js, schemas.StreamCommands, of)
+	if err == nil && len(info.State.Subjects) == 0 {
+		info, err = natsio.ConfirmedInfo(ctx, js, schemas.StreamCommands, of)
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -110,7 +110,7 @@ func (s *Store) missing(ctx context.Context, name string) error {
 	} else if !replicated {
 		return jetstream.ErrObjectNotFound
 	}
-	n, err := s.countBlobs(ctx, entrySubject(name))
+	n, err := s.countBlobs(ctx, entrySubject(name), 1)
 	switch {
 	case err != nil:
 		return err
@@ -133,7 +133,7 @@ func (s *Store) checkObject(ctx context.Context, bucket jetstream.ObjectStore, n
 		if err != nil {
 			return err
 		}
-		chunks, err := s.countBlobs(ctx, chunkSubject(info.NUID))
+		chunks, err := s.countBlobs(ctx, chunkSubject(info.NUID), uint64(info.Chunks))
 		if err != nil || chunks == uint64(info.Chunks) {
 			return err
 		}
@@ -144,9 +144,13 @@ func (s *Store) checkObject(ctx context.Context, bucket jetstream.ObjectStore, n
 	}
 }
 
-// countBlobs returns how many messages of a subject the leader of the object store's stream has.
-func (s *Store) countBlobs(ctx context.Context, subject string) (uint64, error) {
+// countBlobs returns how many messages of a subject the leader of the object store's stream has. Another number than want
+// is confirmed.
+func (s *Store) countBlobs(ctx context.Context, subject string, want uint64) (uint64, error) {
 	info, err := natsio.LeaderInfo(ctx, s.js, blobStream, jetstream.WithSubjectFilter(subject))
+	if err == nil && info.State.Subjects[subject] != want {
+		info, err = natsio.ConfirmedInfo(ctx, s.js, blobStream, jetstream.WithSubjectFilter(subject))
+	}
 	if err != nil {
 		return 0, err
 	}

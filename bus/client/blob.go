@@ -106,7 +106,7 @@ func (c *Client) missing(ctx context.Context, store jetstream.ObjectStore, name 
 		return jetstream.ErrObjectNotFound
 	}
 	entry := "$O." + schemas.BucketBlobs + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
-	stored, err := natsio.LeaderInfo(ctx, c.js, "OBJ_"+schemas.BucketBlobs, jetstream.WithSubjectFilter(entry))
+	stored, err := natsio.ConfirmedInfo(ctx, c.js, "OBJ_"+schemas.BucketBlobs, jetstream.WithSubjectFilter(entry))
 	switch {
 	case err != nil:
 		return err

@@ -2,6 +2,7 @@ package natsio
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -36,11 +37,65 @@ func TestLeads(t *testing.T) {
 	} {
 		info := &jetstream.StreamInfo{Config: jetstream.StreamConfig{Replicas: c.replicas}, TimeStamp: now,
 			Cluster: &jetstream.ClusterInfo{LeaderSince: c.since, Replicas: c.peers}}
-		if got := leads(info); got != c.want {
+		if got := (&term{info, time.Now()}).leads(info); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
-	if leads(&jetstream.StreamInfo{Config: jetstream.StreamConfig{Replicas: 3}}) {
+	foreign := &jetstream.StreamInfo{Config: jetstream.StreamConfig{Replicas: 3}}
+	if (&term{foreign, time.Now().Add(-time.Hour)}).leads(foreign) {
 		t.Error("an answer without a cluster is one of a leader")
 	}
+}
+
+// TestAClockThatWasSetBackIsNoNewElection has a leader that was elected an hour after now by its own clock.
+func TestAClockThatWasSetBackIsNoNewElection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		answer := func(leader string, ahead time.Duration) *jetstream.StreamInfo {
+			since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			return &jetstream.StreamInfo{
+				Config: jetstream.StreamConfig{Replicas: 3}, TimeStamp: since.Add(-ahead),
+				Cluster: &jetstream.ClusterInfo{Leader: leader, LeaderSince: &since,
+					Replicas: []*jetstream.PeerInfo{{Current: true, Active: time.Second / 2}, {}}},
+			}
+		}
+		var seen term
+		for _, step := range []struct {
+			leader string
+			want   bool
+		}{{"n1", false}, {"n1", true}, {"n2", false}, {"n2", true}} {
+			info := answer(step.leader, time.Hour)
+			seen.observe(info, time.Now())
+			if got := seen.leads(info); got != step.want {
+				t.Errorf("%s leads: %v, not %v", step.leader, got, step.want)
+			}
+			time.Sleep(applyTime)
+		}
+	})
+}
+
+// TestALeaderIsConfirmed has a leader that answers once after it was suspended, and one whose second answer is late.
+func TestALeaderIsConfirmed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		since := time.Now()
+		asked := 0
+		info, err := confirmed(t.Context(), func() (*jetstream.StreamInfo, error) {
+			asked++
+			leader := "deposed"
+			if asked > 1 {
+				leader = "elected"
+			}
+			if asked == 3 {
+				time.Sleep(8 * time.Second)
+			}
+			return &jetstream.StreamInfo{
+				Config: jetstream.StreamConfig{Replicas: 3}, State: jetstream.StreamState{LastSeq: uint64(asked)},
+				Cluster: &jetstream.ClusterInfo{Leader: leader, LeaderSince: &since},
+			}, nil
+		})
+		if err != nil || info.State.LastSeq != 4 {
+			t.Errorf("state %+v of answer 4 expected, error %v", info, err)
+		}
+	})
 }
