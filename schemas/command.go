@@ -62,6 +62,9 @@ type Command struct {
 	Time        time.Time
 	TraceParent string
 	Data        CommandData
+	// Anonymous is set by a receiver if nobody can ask what became of the command: its sender has given it no id, and
+	// waits for no reply.
+	Anonymous bool
 }
 
 // CommandData is the payload of a command: a pointer to one of the types of this file, approval.go,
@@ -196,6 +199,7 @@ const (
 	TimerRetry       = "retry"        // the wait of an [AutoRetryStart] is over
 	TimerApproval    = "approval"     // the wait of an [ApprovalRequested] is over; its name goes on with _ and the call
 	TimerSubagents   = "subagents"    // it is time to see whether the sub-agents waited for will answer
+	TimerCheck       = "check"        // the session is silent: it is time to see what will not be answered
 )
 
 // CommandKind returns "prompt".

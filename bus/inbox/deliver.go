@@ -61,10 +61,7 @@ func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func())
 	if err != nil {
 		return "", err
 	}
-	if in.isVoid(ctx, m, cmd) {
-		in.metrics.count("void")
-		return cmd.ID, nil
-	}
+	cmd.Anonymous = cmd.ID == in.storedID(m) && m.Body.(*body).header.Get(schemas.HeaderReply) == ""
 	var replying sync.WaitGroup
 	defer replying.Wait()
 	reply := sync.OnceFunc(func() { in.reply(m, cmd.ID) })
@@ -76,18 +73,6 @@ func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func())
 		reply()
 	}
 	return cmd.ID, err
-}
-
-// isVoid reports whether a command is an abort, or the answer to an approval, that nobody can ask about, and the
-// session has no log. A deleter sends such aborts, and one that arrives late must not begin the session that it was to
-// delete.
-func (in *Inbox) isVoid(ctx context.Context, m *reader.Message, cmd schemas.Command) bool {
-	switch cmd.Data.(type) {
-	case *schemas.Abort, *schemas.Approve, *schemas.Deny:
-		anonymous := cmd.ID == in.storedID(m) && m.Body.(*body).header.Get(schemas.HeaderReply) == ""
-		return anonymous && in.handler.Absent(ctx, m.Session)
-	}
-	return false
 }
 
 // decode returns the command of a message. Its error wraps a [*codec.RejectError] if the message is no command. Any

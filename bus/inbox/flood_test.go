@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -121,31 +122,35 @@ func (h *forgetful) Absent(_ context.Context, session string) bool {
 	return session != "s1"
 }
 
-// An abort without an id, of which nobody waits for the outcome, begins no session; any other does.
-func TestAnAbortBeginsNoSession(t *testing.T) {
+// A command without an id, of which nobody waits for the outcome, is anonymous.
+func TestAnonymousCommands(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
-	h := &forgetful{asked: map[string]int{}}
+	var mu sync.Mutex
+	got := map[string]bool{}
+	h := &fakeHandler{deliver: func(_ context.Context, cmd schemas.Command, _ func()) error {
+		mu.Lock()
+		defer mu.Unlock()
+		got[cmd.Session] = cmd.Anonymous
+		return nil
+	}}
 	bustest.RunInbox(t, c, bustest.Fast("r1"), h)
 	for _, m := range []*nats.Msg{
-		{Subject: "agent.cmd.none1.abort"},
-		{Subject: "agent.cmd.none2.abort", Header: nats.Header{"Nats-Msg-Id": {"mine"}}},
-		{Subject: "agent.cmd.none3.abort", Header: nats.Header{
+		{Subject: "agent.cmd.anonymous.abort"},
+		{Subject: "agent.cmd.named.abort", Header: nats.Header{"Nats-Msg-Id": {"mine"}}},
+		{Subject: "agent.cmd.awaited.abort", Header: nats.Header{
 			schemas.HeaderReply: {schemas.ReplyOutcome}, schemas.HeaderReplyTo: {"_INBOX.me.1"}}},
-		{Subject: "agent.cmd.none1.approve", Data: []byte(`{"call":"c1"}`)},
-		{Subject: "agent.cmd.none1.deny", Data: []byte(`{"call":"c1"}`)},
-		{Subject: "agent.cmd.s1.abort"},
 	} {
-		if m.Data == nil {
-			m.Data = []byte("{}")
-		}
+		m.Data = []byte("{}")
 		if _, err := c.JetStream().PublishMsg(bustest.Deadline(t), m); err != nil {
 			t.Fatal(err)
 		}
 	}
 	bustest.Eventually(t, "nothing is left", func() bool { return bustest.Queued(t, c) == 0 })
-	if h.total() != 3 || len(h.rejections()) != 0 {
-		t.Errorf("%d messages came to the handler, want all but three: %+v", h.total(), h.got)
+	mu.Lock()
+	defer mu.Unlock()
+	if want := map[string]bool{"anonymous": true, "named": false, "awaited": false}; !maps.Equal(got, want) {
+		t.Errorf("anonymous: %v, want %v", got, want)
 	}
 }
 

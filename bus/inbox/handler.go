@@ -30,7 +30,6 @@ type Handler interface {
 	// which it is not known.
 	Owns(ctx context.Context, session string) error
 	// Absent reports whether a session has no log; it returns false if that is not known. Results of tools mean nothing
-	// without a log: the inbox acknowledges them undelivered and keeps no dead letter. So do aborts and answers
-	// to approvals without an id and a reply inbox.
+	// without a log: the inbox acknowledges them undelivered and keeps no dead letter.
 	Absent(ctx context.Context, session string) bool
 }

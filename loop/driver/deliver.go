@@ -144,8 +144,22 @@ func awaitsResult(call *loop.Call, r *schemas.ToolResponse) bool {
 		r.Answers(call.Nonce, call.ToolCall.Name)
 }
 
+// isVoid reports whether a command is an abort, or the answer to an approval, that nobody can ask about, of a session
+// without a log. A deleter sends such aborts, and one that arrives late must not begin the session again that was
+// deleted. The caller holds the lock.
+func (d *Driver) isVoid(c schemas.Command) bool {
+	switch c.Data.(type) {
+	case *schemas.Abort, *schemas.Approve, *schemas.Deny:
+		return c.Anonymous && d.state.Seq == 0
+	}
+	return false
+}
+
 // accept puts a command into the log. refused is its rejection, nil if the command was accepted.
 func (d *Driver) accept(ctx context.Context, c schemas.Command) (refused *schemas.CommandRejected, err error) {
+	if d.isVoid(c) {
+		return nil, nil
+	}
 	raw, err := schemas.Marshal(c.Data)
 	if err != nil {
 		return nil, fmt.Errorf("command %s of session %s: %w", c.ID, d.session, err)

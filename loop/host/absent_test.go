@@ -61,3 +61,20 @@ func TestAbsent(t *testing.T) {
 		t.Errorf("one that is loaded without events is not absent after %d looks", opened)
 	}
 }
+
+// An abort that nobody can ask about begins no session: a deleter sends such aborts, and the session may be deleted
+// before one is delivered. A named one gets its outcome.
+func TestAnAnonymousAbortBeginsNoSession(t *testing.T) {
+	t.Parallel()
+	r := looptest.New(t, looptest.ToolThenDone("t1"))
+	abort := schemas.Command{ID: "cmd-1", Session: "s1", Data: &schemas.Abort{}, Anonymous: true}
+	for want := range 2 {
+		if err := r.Host.Deliver(t.Context(), abort, nil); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(r.Events()); n != want {
+			t.Errorf("anonymous %t: %d events, want %d", abort.Anonymous, n, want)
+		}
+		abort.Anonymous = false
+	}
+}
