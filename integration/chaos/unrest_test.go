@@ -4,6 +4,7 @@ package chaos_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/integration/chaos/internal/program"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -38,12 +40,42 @@ func (w *world) explain(ctx context.Context) {
 			w.t.Logf("consumers of %s: %v", name, err)
 		}
 	}
+	w.keepLeft(ctx)
 	logs, err := filepath.Glob(filepath.Join(w.logs(), "r[0-9]*.log"))
 	w.must(err)
 	for _, path := range logs {
 		output, err := os.ReadFile(path)
 		w.must(err)
 		w.t.Logf("%s ends with:\n%s", filepath.Base(path), output[max(0, len(output)-tailLength):])
+	}
+	for _, s := range w.slots[program.Runner] { // their output gets the stacks of all goroutines
+		if err := s.current(true).Quit(); err != nil {
+			w.t.Log(err)
+		}
+	}
+}
+
+// keepLeft writes the logs of the sessions that have commands left to the artifacts.
+func (w *world) keepLeft(ctx context.Context) {
+	w.t.Helper()
+	stream, err := w.conn.JetStream().Stream(ctx, schemas.StreamCommands)
+	w.must(err)
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(">"))
+	w.must(err)
+	for subject := range info.State.Subjects {
+		session, _, err := w.conn.Subjects().ParseCommand(subject)
+		w.must(err)
+		var log []byte
+		for e, err := range w.store.Read(ctx, session, 1) {
+			if err != nil {
+				w.t.Logf("log of session %s: %v", session, err)
+				break
+			}
+			line, err := json.Marshal(e)
+			w.must(err)
+			log = append(append(log, line...), '\n')
+		}
+		w.must(os.WriteFile(filepath.Join(w.logs(), "left-"+session+".jsonl"), log, 0o600))
 	}
 }
 

@@ -19,6 +19,8 @@ const (
 	// to learn that the partition has moved.
 	firstConflictPause = 20 * time.Millisecond
 	lastConflictPause  = time.Second
+	// longConflict is the number of conflicts after which they are logged: ten seconds or more.
+	longConflict = 15
 	// freshFor is how long after its delivery a message may start without a check whether it is still stored.
 	freshFor = 50 * time.Millisecond
 	// refetchEvery is how many tries to acknowledge a rejected message pass between two checks whether it is stored.
@@ -69,7 +71,12 @@ func (r *Reader) process(d *delivery) {
 				pause = max(pause, r.untilKnown(d))
 			}
 			r.setUnverified(d.of)
-			r.o.Logger.Debug("delivery given up", "session", d.Session, "seq", d.Seq, "err", err)
+			level := slog.LevelDebug
+			if conflicts >= longConflict && r.failures.allow(d.Session, err.Error(), time.Now()) {
+				level = slog.LevelWarn
+			}
+			r.o.Logger.Log(d.ctx, level, "delivery given up, trying again", "session", d.Session, "seq", d.Seq, "tries", conflicts,
+				"err", err)
 		} else {
 			if failures > 0 { // the first retry is immediate
 				pause = doubled(firstPause, lastPause, failures-1)
