@@ -187,6 +187,21 @@ func TestViolationsAreReported(t *testing.T) {
 // again returns the command as if it were the nth that was sent.
 func again(cmd history.Command, n int) history.Command { return command(n, cmd.ID, cmd.Kind, cmd.Text) }
 
+// A deleter's abort has an id of the inbox. It may come late, if there was a deletion.
+func TestTheAbortOfADeleterMayComeLate(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		h := good()
+		add(&h, &schemas.CommandRejected{CommandID: "cmd-9", Kind: schemas.CommandAbort, Code: schemas.RejectNoRun})
+		if deleted {
+			h.Deleted = map[string]time.Time{"s": time.Unix(1, 0)}
+			h.Forgotten = func(string) bool { return false }
+		}
+		if found := history.Check(h); (len(found) == 0) != deleted {
+			t.Errorf("deleted %t: %v", deleted, found)
+		}
+	}
+}
+
 func TestUnacknowledgedCommandMayEnterLateOrNever(t *testing.T) {
 	h := good()
 	loose := command(0, "x", schemas.CommandAbort, "")

@@ -2,6 +2,7 @@ package history
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
@@ -11,6 +12,7 @@ import (
 type outcome struct {
 	accepted, ended []uint64 // sequences of command_accepted, and of the events that end the command
 	rejected        bool
+	kind            schemas.CommandKind // if it was rejected
 	messages        []string // ids of the messages that it became
 	source          string   // of the first event that names the command
 }
@@ -39,7 +41,8 @@ func (s *sessionCheck) collect() {
 			o := s.end(d.CommandID, e)
 			o.messages = append(o.messages, d.MessageIDs...)
 		case *schemas.CommandRejected:
-			s.end(d.CommandID, e).rejected = true
+			o := s.end(d.CommandID, e)
+			o.rejected, o.kind = true, d.Kind
 		case *schemas.CommandSuperseded:
 			s.end(d.CommandID, e)
 			s.checkBy(e, d.CommandID, d.By)
@@ -81,10 +84,17 @@ func (s *sessionCheck) checkOutcomes() {
 		s.checkOutcome(cmd)
 	}
 	for id, o := range s.outcomes {
-		if !known[id] {
+		if !known[id] && !s.ofDeleter(id, o) {
 			s.fail(Foreign, o.entered(), []string{id}, "no client sent this command")
 		}
 	}
+}
+
+// ofDeleter reports whether a command is the abort of a deleter that was in flight while the session was deleted, and
+// has come to the next session of that name.
+func (s *sessionCheck) ofDeleter(id string, o *outcome) bool {
+	return s.deleted(s.name) && o.rejected && len(o.accepted) == 0 && o.kind == schemas.CommandAbort &&
+		strings.HasPrefix(id, "cmd-")
 }
 
 // deletion says when the session was deleted, if it was.
