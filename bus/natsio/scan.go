@@ -14,8 +14,8 @@ import (
 const (
 	scanBatch = 256     // messages in one answer
 	scanBytes = 4 << 20 // of one answer
-	// scanTimeout bounds the wait for one answer.
-	scanTimeout = 5 * time.Second
+	// answerTimeout bounds the wait for one answer.
+	answerTimeout = 5 * time.Second
 )
 
 // Stored is a message of a stream.
@@ -58,7 +58,7 @@ func ScanSubject(ctx context.Context, js jetstream.JetStream, stream, subject st
 // scanSome scans the messages of one answer. It returns where to continue, and whether there were any.
 func scanSome(ctx context.Context, js jetstream.JetStream, stream, subject string, from uint64,
 	take func(Stored) error) (next uint64, more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	nc := js.Conn()
 	answers := make(chan *nats.Msg, scanBatch+1) // NextMsg of nats.go returns an error for a status
@@ -116,8 +116,6 @@ func StripAdded(header nats.Header) {
 // decoded.
 func scanOne(ctx context.Context, js jetstream.JetStream, stream, subject string, from uint64,
 	take func(Stored) error) (next uint64, more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
-	defer cancel()
 	s, ok, err := Next(ctx, js, stream, subject, from)
 	if err != nil || !ok {
 		return from, false, err
