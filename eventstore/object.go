@@ -144,8 +144,8 @@ func (s *Store) checkObject(ctx context.Context, bucket jetstream.ObjectStore, n
 	}
 }
 
-// countBlobs returns how many messages of a subject the leader of the object store's stream has. Another number than want
-// is confirmed.
+// countBlobs returns how many messages of a subject the leader of the object store's stream has. Another number than
+// want is confirmed.
 func (s *Store) countBlobs(ctx context.Context, subject string, want uint64) (uint64, error) {
 	info, err := natsio.LeaderInfo(ctx, s.js, blobStream, jetstream.WithSubjectFilter(subject))
 	if err == nil && info.State.Subjects[subject] != want {

@@ -87,7 +87,7 @@ func Accept(s *State, c schemas.Command, raw json.RawMessage, rules Rules) []sch
 		return a.subagentResult(d)
 	case *schemas.Timer:
 		switch {
-		case d.Name == schemas.TimerRetry, d.Name == schemas.TimerSubagents:
+		case d.Name == schemas.TimerRetry, d.Name == schemas.TimerSubagents, d.Name == schemas.TimerCheck:
 			return nil // its only purpose is to wake the session
 		case d.Name == schemas.TimerApproval+"_"+d.Call:
 			return a.expired(d)

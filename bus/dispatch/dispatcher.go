@@ -46,7 +46,7 @@ func (d *Dispatcher) dispatch(ctx context.Context, req schemas.ToolRequest, agai
 		return err
 	}
 	if again {
-		if known, err := d.known(ctx, req); known || err != nil {
+		if held, err := d.held(ctx, req); held || err != nil {
 			return err
 		}
 	}

@@ -9,9 +9,26 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// known reports whether the call is in its queue or its result in the session's inbox. A worker settles the call after
-// it has stored the result, so checking the queue first misses neither.
-func (d *Dispatcher) known(ctx context.Context, req schemas.ToolRequest) (bool, error) {
+// Holds reports whether a call is in its queue or its result in the session's inbox.
+func (d *Dispatcher) Holds(ctx context.Context, req schemas.ToolRequest) (bool, error) {
+	held, err := d.held(ctx, req)
+	for _, stream := range []string{schemas.StreamTools, schemas.StreamCommands} {
+		if err == nil && !held { // confirm that a leader said so
+			_, err = natsio.ConfirmedInfo(ctx, d.conn.JetStream(), stream)
+		}
+	}
+	if err == nil && !held {
+		held, err = d.held(ctx, req)
+	}
+	if err != nil {
+		return false, fmt.Errorf("dispatch: call %s of session %s: %w", req.Call, req.Session, err)
+	}
+	return held, nil
+}
+
+// held implements [Dispatcher.Holds]. A worker settles the call after it has stored the result, so checking the queue
+// first misses neither.
+func (d *Dispatcher) held(ctx context.Context, req schemas.ToolRequest) (bool, error) {
 	waits, err := d.holds(ctx, schemas.StreamTools, d.subject(req), func(msg natsio.Stored) bool {
 		return isCall(req, msg)
 	})

@@ -34,8 +34,8 @@ func Next(ctx context.Context, js jetstream.JetStream, stream, subject string, f
 
 // Get requests one message from the leader of a stream. request is the JSON body of the server's STREAM.MSG.GET. ok is
 // false if there is none; other refusals of the server are errors of type [jetstream.APIError]. A stream without a
-// leader does not answer, nor does a server that is lost: after five seconds the error is [nats.ErrTimeout], also if ctx
-// has no deadline.
+// leader does not answer, nor does a server that is lost: after five seconds the error is [nats.ErrTimeout], also if
+// ctx has no deadline.
 func Get(ctx context.Context, js jetstream.JetStream, stream string, request []byte) (m Stored, ok bool, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, answerTimeout, nats.ErrTimeout)
 	defer cancel()

@@ -16,9 +16,9 @@ const (
 	silence = 3 * time.Second
 )
 
-// LeaderInfo returns the state of a stream as its leader has it. While the stream has no leader each replica answers with
-// what it has, and so does a leader that was cut off and does not know yet: LeaderInfo asks again, for [AwayTimeout] at
-// most. After that its error wraps [ErrBehind].
+// LeaderInfo returns the state of a stream as its leader has it. While the stream has no leader each replica answers
+// with what it has, and so does a leader that was cut off and does not know yet: LeaderInfo asks again, for
+// [AwayTimeout] at most. After that its error wraps [ErrBehind].
 //
 // A leader that was suspended while another one was elected answers as if nothing had happened, for some milliseconds
 // after it goes on. Whoever calls something lost for what the state does not have uses [ConfirmedInfo].
@@ -44,15 +44,16 @@ func LeaderInfo(ctx context.Context, js jetstream.JetStream, stream string,
 	}
 }
 
-// ConfirmedInfo is [LeaderInfo] of a leader that is still the leader a second later. It returns the later state. By then
-// a leader that was suspended has heard from the one that was elected meanwhile. A stream without replicas needs no
-// confirmation.
+// ConfirmedInfo is [LeaderInfo] of a leader that is still the leader a second later. It returns the later state. By
+// then a leader that was suspended has heard from the one that was elected meanwhile. A stream without replicas needs
+// no confirmation.
 func ConfirmedInfo(ctx context.Context, js jetstream.JetStream, stream string,
 	opts ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
 	return confirmed(ctx, func() (*jetstream.StreamInfo, error) { return LeaderInfo(ctx, js, stream, opts...) })
 }
 
-// confirmed implements [ConfirmedInfo]. A second answer that took long may itself come from a leader that was suspended.
+// confirmed implements [ConfirmedInfo]. A second answer that took long may itself come from a leader that was
+// suspended.
 func confirmed(ctx context.Context, ask func() (*jetstream.StreamInfo, error)) (*jetstream.StreamInfo, error) {
 	before, err := ask()
 	for err == nil && before.Config.Replicas > 1 {

@@ -11,6 +11,7 @@ import (
 	"github.com/loopbus/loopbus/bus/queries/index"
 	"github.com/loopbus/loopbus/bus/service"
 	"github.com/loopbus/loopbus/bus/streams"
+	"github.com/loopbus/loopbus/bus/watchdog"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/host"
@@ -84,6 +85,16 @@ func (r *Runner) recent(session, command string) (schemas.Event, bool) {
 // search returns the event that is the outcome of a command.
 func (r *Runner) search(ctx context.Context, session, command string) (e schemas.Event, found bool, err error) {
 	return r.Index.SearchOutcome(ctx, session, command)
+}
+
+// pending returns the sessions that a lost message would stop.
+func (r *Runner) pending() (all []watchdog.Session) {
+	for _, e := range r.Index.View().Entries {
+		if e.Pending() {
+			all = append(all, watchdog.Session{Name: e.Summary.Session, Last: e.Stream})
+		}
+	}
+	return all
 }
 
 // Catalogue answers queries about models. Window returns the context window of a model in tokens; Models lists the

@@ -23,6 +23,7 @@ import (
 	"github.com/loopbus/loopbus/bus/retention"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/bus/sweep"
+	"github.com/loopbus/loopbus/bus/watchdog"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/tools/pipeline"
@@ -64,6 +65,7 @@ type Options struct {
 	Tools []string
 	// Unserved is how long a tool call waits while no worker announces its tool; 0 waits for ever.
 	Unserved time.Duration
+	Watchdog watchdog.Options // times of the search for lost messages; New fills in the rest
 
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // for metrics; nil registers none
@@ -168,9 +170,12 @@ func (r *Runner) Run(ctx context.Context, beside ...func(ctx context.Context) er
 	}
 	g.Go(func() error { return r.Inbox.Run(serving, h) })
 	g.Go(func() error { r.Profiles.Repair(serving, 0); return nil })
-	sweeper := sweep.New(r.Conn, sweep.Options{Logger: r.o.Logger,
-		Turn: func() bool { return slices.Contains(r.Inbox.Partitions(), 0) }})
+	turn := func() bool { return slices.Contains(r.Inbox.Partitions(), 0) } // one runner does what is for all sessions
+	sweeper := sweep.New(r.Conn, sweep.Options{Logger: r.o.Logger, Turn: turn})
 	g.Go(func() error { sweeper.Run(serving); return nil })
+	w := r.o.Watchdog
+	w.Sessions, w.Turn, w.Logger = r.pending, turn, r.o.Logger
+	g.Go(func() error { watchdog.New(r.Conn, w).Run(serving); return nil })
 	if r.models != nil {
 		g.Go(func() error { return r.models.Run(serving) })
 	}

@@ -81,6 +81,7 @@ var importRules = []importRule{
 	{"bus/registry", []string{"schemas", "bus", "bus/natsio", "bus/codec"},
 		[]string{natsClient, "golang.org/x/time/rate"}},
 	{"bus/dispatch", []string{"schemas", "bus", "bus/natsio", "bus/codec", "bus/registry"}, []string{natsClient}},
+	{"bus/watchdog", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
 	{"bus/sweep", []string{"schemas", "bus", "bus/natsio", "bus/codec"}, []string{natsClient}},
 	{"bus/live", []string{"schemas", "bus"}, []string{natsClient}},
 	{"bus/shares", nil, nil},

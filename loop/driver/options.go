@@ -67,6 +67,12 @@ type Withdrawer interface {
 	Withdraw(ctx context.Context, session string, call schemas.CallKey) error
 }
 
+// Holder is an optional interface of [Tools] whose calls can be lost. Holds reports whether a call that was dispatched
+// is queued, running, or answered by a result that the session has yet to receive.
+type Holder interface {
+	Holds(ctx context.Context, req schemas.ToolRequest) (bool, error)
+}
+
 // Budgets counts what the sessions of a profile use together. Add counts a reply's usage once for each id; a reply that
 // is counted again has the same id. Spent returns what was used in the budget period that contains at. Both may lag a
 // moment behind.

@@ -220,3 +220,42 @@ func (d *Driver) askAfter(ctx context.Context, call loop.Call, f *begunCall, end
 		return len(changed) > 0, nil
 	})
 }
+
+// AnswerLost queues answers for the calls of a session at rest that no worker has and whose results are not on their
+// way: their outcome is unknown. The next delivery puts the answers into the log. It does nothing while the session is
+// awake, or if its tools are no [Holder]. A result that comes after all changes nothing.
+func (d *Driver) AnswerLost(ctx context.Context) error {
+	holder, ok := d.tools.(Holder)
+	if !ok {
+		return nil
+	}
+	for _, req := range d.inFlight() {
+		held, err := holder.Holds(ctx, req)
+		if err != nil {
+			return err
+		}
+		if !held {
+			d.o.Logger.Warn("tool call lost", "session", d.session, "call", req.Call, "tool", req.ToolName)
+			d.answer(req.Call, schemas.ErrorResult(schemas.TextOutcomeUnknown), true)
+		}
+	}
+	return nil
+}
+
+// inFlight returns the requests of the calls that a session at rest may have dispatched and that have no result.
+func (d *Driver) inFlight() (requests []schemas.ToolRequest) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	step, ok := loop.Next(d.state).(loop.RunTools)
+	if !ok || step.Aborted || d.driving != nil {
+		return nil
+	}
+	beyond := d.state.BeyondWindow(d.o.CallWindow)
+	for _, i := range step.Calls {
+		call := d.state.Run.Turn.Calls[i]
+		if call.Key != "" && call.End == nil && !call.AwaitsApproval() && !d.state.BeginsSubagent(call) && !beyond[i] {
+			requests = append(requests, d.toolRequest(call, nil))
+		}
+	}
+	return requests
+}

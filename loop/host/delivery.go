@@ -41,9 +41,12 @@ func (h *Host) deliver(ctx context.Context, c schemas.Command, entered func()) e
 	case *schemas.SubagentAbort:
 		return h.subagentAbort(ctx, c, d, entered)
 	case *schemas.Timer:
-		if d.Name == schemas.TimerSubagents {
+		switch d.Name {
+		case schemas.TimerSubagents:
 			h.checkDue(c.Session)
 			return h.checkSubagents(ctx, c, entered)
+		case schemas.TimerCheck:
+			return h.checkSilent(ctx, c, entered)
 		}
 	}
 	return h.drive(ctx, c, entered)

@@ -96,6 +96,17 @@ func (h *Host) checkSubagents(ctx context.Context, c schemas.Command, entered fu
 	})
 }
 
+// checkSilent answers for the calls and sub-agents of a silent session that will not be answered, and takes its next
+// step. The calls come first: a session that is loaded dispatches calls again that it finds nowhere, and this one was
+// executed perhaps (decision 162).
+func (h *Host) checkSilent(ctx context.Context, c schemas.Command, entered func()) error {
+	err := h.with(ctx, c.Session, nil, func(d *driver.Driver) error { return d.AnswerLost(ctx) })
+	if err != nil {
+		return err
+	}
+	return h.checkSubagents(ctx, c, entered)
+}
+
 // lostResult returns the result of a sub-agent that sends none. If it sends one after all, that changes nothing.
 func lostResult(parent string, child *loop.Child, text string) schemas.Command {
 	link := child.Link(parent)

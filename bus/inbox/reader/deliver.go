@@ -75,8 +75,8 @@ func (r *Reader) process(d *delivery) {
 			if conflicts >= longConflict && r.failures.allow(d.Session, err.Error(), time.Now()) {
 				level = slog.LevelWarn
 			}
-			r.o.Logger.Log(d.ctx, level, "delivery given up, trying again", "session", d.Session, "seq", d.Seq, "tries", conflicts,
-				"err", err)
+			r.o.Logger.Log(d.ctx, level, "delivery given up, trying again", "session", d.Session, "seq", d.Seq,
+				"tries", conflicts, "err", err)
 		} else {
 			if failures > 0 { // the first retry is immediate
 				pause = doubled(firstPause, lastPause, failures-1)

@@ -34,8 +34,21 @@ type Entry struct {
 	Summing   string `json:"summing,omitempty"`   // why a session without a run is making a summary: a command, or "auto"
 	Calls     int    `json:"calls,omitempty"`     // calls that have started and not ended
 	Streaming string `json:"streaming,omitempty"` // id of the reply being streamed
+	Subagents int    `json:"subagents,omitempty"` // sub-agents that have started and not ended
 
 	revision uint64 // of the entry in the bucket; 0 until it is stored
+}
+
+// Pending reports whether the session waits for something other than an approval or new input: it is at work, has input
+// in its queues, or has sub-agents.
+func (e *Entry) Pending() bool {
+	switch e.Summary.Status {
+	case schemas.SessionRunning, schemas.SessionWaitingForTools:
+		return true
+	case schemas.SessionIdle, schemas.SessionFailed:
+		return e.Summary.Queued > 0 || e.Subagents > 0
+	}
+	return false
 }
 
 // Revision returns the revision of the bucket at which the entry was written.

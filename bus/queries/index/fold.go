@@ -55,7 +55,10 @@ func (e *Entry) Apply(ev schemas.Event) bool {
 		s.Model = new(d.To)
 	case *schemas.Name:
 		e.named(d.Name)
+	case *schemas.SubagentStart:
+		e.Subagents++
 	case *schemas.SubagentEnd:
+		e.Subagents = max(e.Subagents-1, 0) // the entry may be of a version that did not count
 		s.Usage = s.Usage.Add(d.Usage)
 	case *schemas.SummaryEnd:
 		if reply, ok := d.Message.Message.(*schemas.AssistantMessage); ok {

@@ -13,8 +13,8 @@ type outcome struct {
 	accepted, ended []uint64 // sequences of command_accepted, and of the events that end the command
 	rejected        bool
 	kind            schemas.CommandKind // if it was rejected
-	messages        []string // ids of the messages that it became
-	source          string   // of the first event that names the command
+	messages        []string            // ids of the messages that it became
+	source          string              // of the first event that names the command
 }
 
 // entered returns the sequence of the first event that names the command; 0 if there is none.

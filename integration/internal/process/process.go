@@ -84,8 +84,8 @@ func (p *Process) Kill() error {
 // Terminate asks the process to end (SIGTERM).
 func (p *Process) Terminate() error { return p.signal(syscall.SIGTERM) }
 
-// Quit ends the process with SIGQUIT, on which a Go program prints the stacks of its goroutines, and returns when it has
-// ended.
+// Quit ends the process with SIGQUIT, on which a Go program prints the stacks of its goroutines, and returns when it
+// has ended.
 func (p *Process) Quit() error {
 	if err := p.signal(syscall.SIGQUIT); err != nil {
 		return err
