@@ -1,13 +1,17 @@
 package inbox
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/inbox/reader"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -15,9 +19,13 @@ import (
 type skipping struct {
 	jetstream.Stream
 	replicas, skips, made int
+	away                  bool // the state of the stream cannot be had
 }
 
 func (s *skipping) Info(ctx context.Context, opts ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
+	if s.away {
+		return nil, natsio.ErrBehind
+	}
 	info, err := s.Stream.Info(ctx, opts...)
 	if err == nil {
 		info.Config.Replicas = s.replicas
@@ -65,5 +73,24 @@ func TestAConsumerThatSkipsIsCreatedAgain(t *testing.T) {
 		if _, err := q.Delete(t.Context(), consumer.Name); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A consumer is created without the comparison while no leader says what is stored: the runner has deleted its own
+// before.
+func TestAConsumerIsCreatedWithoutALeader(t *testing.T) {
+	t.Parallel()
+	conn, in := newInbox(t)
+	stream, err := conn.JetStream().Stream(t.Context(), schemas.StreamCommands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	in.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s := &skipping{Stream: stream, away: true}
+	in.stream = s
+	_, err = queue{in}.Create(t.Context(), &reader.Consumer{Name: "r1_0", Reads: []int{0, 1}})
+	if err != nil || s.made != 1 || !strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("%d consumers, error %v, log:\n%s", s.made, err, &log)
 	}
 }

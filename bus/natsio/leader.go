@@ -24,62 +24,94 @@ const (
 // after it goes on. Whoever calls something lost for what the state does not have uses [ConfirmedInfo].
 func LeaderInfo(ctx context.Context, js jetstream.JetStream, stream string,
 	opts ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
-	until := time.Now().Add(AwayTimeout)
+	return ask(ctx, js, stream, (*term).leads, opts)
+}
+
+// ConfirmedInfo is [LeaderInfo] of a leader that says so again a second later; it returns the later state. By then a
+// leader that was suspended has heard from the one that was elected meanwhile. It takes as long as that, so whoever
+// finds what it looks for uses [LeaderInfo]. A stream without replicas needs no confirmation.
+//
+// It does not see through a leader that is suspended again in this second.
+func ConfirmedInfo(ctx context.Context, js jetstream.JetStream, stream string,
+	opts ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
+	return ask(ctx, js, stream, (*term).confirms, opts)
+}
+
+func ask(ctx context.Context, js jetstream.JetStream, stream string, believe func(*term, answer) bool,
+	opts []jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
+	asked := time.Now()
 	s, err := js.Stream(ctx, stream)
 	if err != nil {
 		return nil, err
 	}
+	first := s.CachedInfo()
+	return untilBelieved(ctx, stream, believe, func() (a answer, err error) {
+		if len(opts) == 0 && first != nil {
+			a = answer{first, asked, time.Now()}
+			first = nil
+			return a, nil
+		}
+		a.asked = time.Now()
+		a.info, err = s.Info(ctx, opts...)
+		a.came = time.Now()
+		return a, err
+	})
+}
+
+// untilBelieved returns the first answer that is believed.
+func untilBelieved(ctx context.Context, stream string, believe func(*term, answer) bool,
+	next func() (answer, error)) (*jetstream.StreamInfo, error) {
 	var seen term
-	info := s.CachedInfo()
-	for asked := len(opts) == 0; ; asked = true {
-		if seen.observe(info, time.Now()); asked && seen.leads(info) {
-			return info, nil
-		}
-		if asked && (time.Now().After(until) || !Wait(ctx, RetryWait)) {
-			return nil, fmt.Errorf("state of %s: it has no leader: %w", stream, ErrBehind)
-		}
-		if info, err = s.Info(ctx, opts...); err != nil {
+	for until := time.Now().Add(AwayTimeout); ; {
+		a, err := next()
+		if err != nil {
 			return nil, err
 		}
+		if believe(&seen, a) {
+			return a.info, nil
+		}
+		pause := RetryWait
+		if seen.before.info != nil { // earlier it is not confirmed
+			pause = applyTime
+		}
+		if time.Now().After(until) || !Wait(ctx, pause) {
+			return nil, fmt.Errorf("state of %s: it has no leader: %w", stream, ErrBehind)
+		}
 	}
 }
 
-// ConfirmedInfo is [LeaderInfo] of a leader that is still the leader a second later. It returns the later state. By
-// then a leader that was suspended has heard from the one that was elected meanwhile. A stream without replicas needs
-// no confirmation.
-func ConfirmedInfo(ctx context.Context, js jetstream.JetStream, stream string,
-	opts ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
-	return confirmed(ctx, func() (*jetstream.StreamInfo, error) { return LeaderInfo(ctx, js, stream, opts...) })
+// answer is a state, and when it was asked for and came, by the clock of this process.
+type answer struct {
+	info        *jetstream.StreamInfo
+	asked, came time.Time
 }
 
-// confirmed implements [ConfirmedInfo]. A second answer that took long may itself come from a leader that was
-// suspended.
-func confirmed(ctx context.Context, ask func() (*jetstream.StreamInfo, error)) (*jetstream.StreamInfo, error) {
-	before, err := ask()
-	for err == nil && before.Config.Replicas > 1 {
-		if !Wait(ctx, applyTime) {
-			return nil, context.Cause(ctx)
-		}
-		asked := time.Now()
-		info, failed := ask()
-		if failed == nil && sameTerm(before, info) && time.Since(asked) < applyTime {
-			return info, nil
-		}
-		before, err = info, failed
-	}
-	return before, err
-}
-
-// term is the newest term of a leader that was seen, and when it was seen first, by the clock of this process.
+// term is the newest term of a leader that was seen: its first answer, and its newest one that a later one may confirm.
 type term struct {
-	info  *jetstream.StreamInfo
-	first time.Time
+	first, before answer
 }
 
-func (t *term) observe(info *jetstream.StreamInfo, now time.Time) {
-	if t.info == nil || !sameTerm(t.info, info) {
-		*t = term{info, now}
+// leads reports whether the next answer is the one of a leader that has all that was acknowledged.
+func (t *term) leads(a answer) bool {
+	if t.first.info == nil || !sameTerm(t.first.info, a.info) {
+		*t = term{first: a}
 	}
+	return leads(a.info, a.came.Sub(t.first.came))
+}
+
+// confirms reports whether the next answer leads and confirms one of at least a second before. No other leader was
+// elected between the two, because both together took less than [silence].
+func (t *term) confirms(a answer) bool {
+	switch leads := t.leads(a); {
+	case !leads || a.info.Config.Replicas <= 1:
+		return leads
+	case a.came.Sub(a.asked) >= applyTime:
+		return false
+	case t.before.info == nil || a.came.Sub(t.before.asked) >= silence:
+		t.before = a
+		return false
+	}
+	return a.asked.Sub(t.before.came) >= applyTime
 }
 
 // sameTerm reports whether two states come from one leader, and from one time that it was elected.
@@ -89,8 +121,9 @@ func sameTerm(a, b *jetstream.StreamInfo) bool {
 		x.LeaderSince.Equal(*y.LeaderSince)
 }
 
-// leads reports whether a state, the newest one of the term, is the one of a leader that has all that was acknowledged.
-func (t *term) leads(info *jetstream.StreamInfo) bool {
+// leads reports whether a state is the one of a leader that has all that was acknowledged. seen is for how long its
+// term has been seen, at least.
+func leads(info *jetstream.StreamInfo, seen time.Duration) bool {
 	replicas := info.Config.Replicas
 	if replicas <= 1 {
 		return true
@@ -100,7 +133,7 @@ func (t *term) leads(info *jetstream.StreamInfo) bool {
 		return false
 	}
 	// The clock of the leader may have been set back since its election: then the time since is less, or negative.
-	if info.TimeStamp.Sub(*c.LeaderSince) < applyTime && time.Since(t.first) < applyTime {
+	if info.TimeStamp.Sub(*c.LeaderSince) < applyTime && seen < applyTime {
 		return false
 	}
 	heard := 1

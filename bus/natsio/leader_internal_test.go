@@ -37,12 +37,12 @@ func TestLeads(t *testing.T) {
 	} {
 		info := &jetstream.StreamInfo{Config: jetstream.StreamConfig{Replicas: c.replicas}, TimeStamp: now,
 			Cluster: &jetstream.ClusterInfo{LeaderSince: c.since, Replicas: c.peers}}
-		if got := (&term{info, time.Now()}).leads(info); got != c.want {
+		if got := leads(info, 0); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
 	foreign := &jetstream.StreamInfo{Config: jetstream.StreamConfig{Replicas: 3}}
-	if (&term{foreign, time.Now().Add(-time.Hour)}).leads(foreign) {
+	if leads(foreign, time.Hour) {
 		t.Error("an answer without a cluster is one of a leader")
 	}
 }
@@ -51,7 +51,7 @@ func TestLeads(t *testing.T) {
 func TestAClockThatWasSetBackIsNoNewElection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		answer := func(leader string, ahead time.Duration) *jetstream.StreamInfo {
+		state := func(leader string, ahead time.Duration) *jetstream.StreamInfo {
 			since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			return &jetstream.StreamInfo{
 				Config: jetstream.StreamConfig{Replicas: 3}, TimeStamp: since.Add(-ahead),
@@ -64,9 +64,8 @@ func TestAClockThatWasSetBackIsNoNewElection(t *testing.T) {
 			leader string
 			want   bool
 		}{{"n1", false}, {"n1", true}, {"n2", false}, {"n2", true}} {
-			info := answer(step.leader, time.Hour)
-			seen.observe(info, time.Now())
-			if got := seen.leads(info); got != step.want {
+			info := state(step.leader, time.Hour)
+			if got := seen.leads(answer{info, time.Now(), time.Now()}); got != step.want {
 				t.Errorf("%s leads: %v, not %v", step.leader, got, step.want)
 			}
 			time.Sleep(applyTime)
@@ -74,28 +73,50 @@ func TestAClockThatWasSetBackIsNoNewElection(t *testing.T) {
 	})
 }
 
-// TestALeaderIsConfirmed has a leader that answers once after it was suspended, and one whose second answer is late.
+// TestALeaderIsConfirmed has leaders that answer one after another. Each answer takes some time, and its sequence is
+// its number. The clock of each leader was set back after its election.
 func TestALeaderIsConfirmed(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		since := time.Now()
-		asked := 0
-		info, err := confirmed(t.Context(), func() (*jetstream.StreamInfo, error) {
-			asked++
-			leader := "deposed"
-			if asked > 1 {
-				leader = "elected"
-			}
-			if asked == 3 {
-				time.Sleep(8 * time.Second)
-			}
-			return &jetstream.StreamInfo{
-				Config: jetstream.StreamConfig{Replicas: 3}, State: jetstream.StreamState{LastSeq: uint64(asked)},
-				Cluster: &jetstream.ClusterInfo{Leader: leader, LeaderSince: &since},
-			}, nil
+	const s = time.Second
+	for name, c := range map[string]struct {
+		leaders string // of each answer; the last one goes on
+		takes   []time.Duration
+		ahead   time.Duration
+		least   time.Duration
+	}{
+		"a healthy one":                          {"a", nil, -time.Hour, s},
+		"one whose clock was set back":           {"a", nil, time.Hour, 2 * s},
+		"deposed":                                {"ab", nil, -time.Hour, 2 * s},
+		"deposed, while its answer is late":      {"ab", []time.Duration{8 * s}, -time.Hour, 9 * s},
+		"suspended before its second answer":     {"aa", []time.Duration{0, 8 * s}, -time.Hour, 11 * s},
+		"suspended and deposed in between":       {"aab", []time.Duration{0, 8 * s}, -time.Hour, 11 * s},
+		"the first answer is late, the next not": {"aa", []time.Duration{8 * s}, -time.Hour, 9 * s},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				start, n := time.Now(), 0
+				info, err := untilBelieved(t.Context(), "S", (*term).confirms, func() (answer, error) {
+					a := answer{asked: time.Now()}
+					if n < len(c.takes) {
+						time.Sleep(c.takes[n])
+					}
+					leader := c.leaders[min(n, len(c.leaders)-1):][:1]
+					n++
+					since := start.Add(c.ahead)
+					a.came, a.info = time.Now(), &jetstream.StreamInfo{
+						Config: jetstream.StreamConfig{Replicas: 3}, TimeStamp: start,
+						State: jetstream.StreamState{LastSeq: uint64(n)},
+						Cluster: &jetstream.ClusterInfo{Leader: leader, LeaderSince: &since,
+							Replicas: []*jetstream.PeerInfo{{Current: true, Active: s / 2}, {}}},
+					}
+					return a, nil
+				})
+				took := time.Since(start)
+				if err != nil || info.Cluster.Leader != c.leaders[len(c.leaders)-1:] || took < c.least || took > c.least+s/2 {
+					t.Errorf("state %+v after %s, error %v", info, took, err)
+				}
+			})
 		})
-		if err != nil || info.State.LastSeq != 4 {
-			t.Errorf("state %+v of answer 4 expected, error %v", info, err)
-		}
-	})
+	}
 }

@@ -20,7 +20,8 @@ func (ix *Index) audit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("index: sessions with a log: %w", err)
 	}
-	info, err := natsio.LeaderInfo(ctx, ix.js, schemas.StreamEvents, jetstream.WithSubjectFilter(ix.subjects.Event("*")))
+	info, err := natsio.ConfirmedInfo(ctx, ix.js, schemas.StreamEvents,
+		jetstream.WithSubjectFilter(ix.subjects.Event("*")))
 	if err != nil {
 		return fmt.Errorf("index: sessions with a log: %w", err)
 	}
