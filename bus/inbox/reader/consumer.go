@@ -43,10 +43,11 @@ type Consumer struct {
 	received uint64 // deliveries
 	acked    uint64 // acknowledgements sent
 	broken   error  // why it has to be replaced
-	complete bool   // it has delivered every message that was stored at the last check
 	shared   []int  // partitions that another runner has read too
-	// settled has the newest message of each session that was settled here while the consumer was young.
-	settled map[string]uint64
+	// settled has the newest message of each session that was settled here since remembers, and settledBefore those of
+	// the time before.
+	settled, settledBefore map[string]uint64
+	remembers              time.Time
 	// What the server had delivered, and this runner acknowledged, at the last check.
 	checked, checkedAcks uint64
 }

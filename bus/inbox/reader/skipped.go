@@ -9,14 +9,14 @@ import (
 
 // A consumer of a replicated work queue may skip a message, after a server was killed and started again: it delivers
 // later ones from consumer sequence 1 on and counts the skipped one neither as delivered nor as pending (nats-server
-// 2.15.2, seen twice in 380 restarts). The next consumer delivers it, unless the servers have removed it before
+// 2.15.2, seen twice in 380 restarts, and once for a message that was stored two seconds after the consumer's creation,
+// and a second after a comparison had missed none). The next consumer delivers it, unless the servers have removed it before
 // (decision 147). So a message must not start before an earlier one of its session that was skipped, and a skipped
 // message must not wait for the next consumer.
 
 const (
-	// youngFor is how long after the creation of a consumer its messages start only after a look at the stream, unless
-	// checkSkipped has found before that the consumer has delivered everything.
-	youngFor = 2 * checkEvery
+	// rememberFor is for how long a consumer remembers, at least, what was settled here: for a moment it is still stored.
+	rememberFor = 2 * checkEvery
 	// firstCompare is the pause before the first comparison of a consumer with the stream. The next ones double, up to
 	// checkEvery: the servers remove what a consumer has skipped within seconds or minutes.
 	firstCompare = time.Second
@@ -34,8 +34,8 @@ var errSkipped = errors.New("it has skipped a message")
 // nor a later one of the session must start. Then the consumer is replaced, and the next one delivers all of them.
 func (r *Reader) overtakes(d *delivery) bool {
 	for pause, waited := firstLook, time.Duration(0); ; pause, waited = 2*pause, waited+pause {
-		after, young := r.before(d)
-		if !young || d.Session == "" || after >= d.Seq {
+		after := r.before(d)
+		if d.Session == "" || after >= d.Seq {
 			return false
 		}
 		first, err := r.o.Queue.First(d.ctx, Place{d.Partition, d.Session}, after)
@@ -61,32 +61,24 @@ func (r *Reader) overtakes(d *delivery) bool {
 	return true
 }
 
-// before returns the sequence of the message of the session that this one follows, as far as this runner knows, and
-// whether the consumer is young.
-func (r *Reader) before(d *delivery) (after uint64, young bool) {
+// before returns the sequence of the message of the session that this one follows, as far as this runner knows.
+func (r *Reader) before(d *delivery) (after uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	after = max(d.of.settled, d.consumer.settled[d.Session])
+	after = max(d.of.settled, d.consumer.settled[d.Session], d.consumer.settledBefore[d.Session])
 	for _, o := range d.of.deliveries {
 		if o == d {
 			break
 		}
 		after = max(after, o.Seq)
 	}
-	return after, d.consumer.young()
+	return after
 }
 
-// young reports whether the consumer may have skipped a message that nobody has looked for. mu is held.
-func (c *Consumer) young() bool { return !c.complete && time.Since(c.created) < youngFor }
-
-// settle remembers that a message was settled here: for a moment it is still stored. mu is held.
+// settle remembers that a message was settled here. mu is held.
 func (c *Consumer) settle(d *delivery) {
-	if !c.young() {
-		c.settled = nil
-		return
-	}
-	if c.settled == nil {
-		c.settled = map[string]uint64{}
+	if time.Since(c.remembers) >= rememberFor {
+		c.settledBefore, c.settled, c.remembers = c.settled, map[string]uint64{}, time.Now()
 	}
 	c.settled[d.Session] = max(c.settled[d.Session], d.Seq)
 }
@@ -111,13 +103,7 @@ func (r *Reader) checkSkipped(ctx context.Context) {
 		return
 	}
 	var missing []missed
-	suspects := r.suspects(stored)
-	if stored != nil && len(suspects) == 0 {
-		r.mu.Lock()
-		c.complete = true
-		r.mu.Unlock()
-	}
-	for _, p := range suspects {
+	for _, p := range r.suspects(stored) {
 		missing = append(missing, r.undelivered(ctx, p)...)
 	}
 	if len(missing) == 0 {

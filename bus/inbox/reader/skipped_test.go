@@ -143,6 +143,34 @@ func TestNothingStartsBehindASkippedMessage(t *testing.T) {
 	})
 }
 
+// A consumer that has delivered everything for a minute may skip a message all the same.
+func TestAnOldConsumerMaySkip(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, h := &replicated{queue: newQueue()}, &inOrder{}
+		q.store(1)
+		r := run(t, 1, alone{}, q, h)
+		c := <-q.created
+		r.Receive(c, 1, message(1), "reply")
+		synctest.Wait()
+		q.store()
+		time.Sleep(time.Minute)
+		q.store(2, 3)
+		r.Receive(c, 2, message(3), "skipping")
+		next := q.replacement(t)
+		synctest.Wait()
+		if !h.has(1) {
+			t.Fatalf("%v entered before the message that was skipped", h.entered)
+		}
+		r.Receive(next, 1, message(2), "complete")
+		r.Receive(next, 2, message(3), "complete")
+		synctest.Wait()
+		if !h.has(1, 2, 3) {
+			t.Errorf("%v entered", h.entered)
+		}
+	})
+}
+
 // A message that is stored while its acknowledgement is on the way was not skipped.
 func TestAnAcknowledgementOnItsWayIsNoSkip(t *testing.T) {
 	t.Parallel()
