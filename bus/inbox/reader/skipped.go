@@ -10,9 +10,9 @@ import (
 // A consumer of a replicated work queue may skip a message, after a server was killed and started again: it delivers
 // later ones from consumer sequence 1 on and counts the skipped one neither as delivered nor as pending (nats-server
 // 2.15.2, seen twice in 380 restarts, and once for a message that was stored two seconds after the consumer's creation,
-// and a second after a comparison had missed none). The next consumer delivers it, unless the servers have removed it before
-// (decision 147). So a message must not start before an earlier one of its session that was skipped, and a skipped
-// message must not wait for the next consumer.
+// and a second after a comparison had missed none). The next consumer delivers it, unless the servers have removed it
+// before (decision 147). So a message must not start before an earlier one of its session that was skipped, and a
+// skipped message must not wait for the next consumer.
 
 const (
 	// rememberFor is for how long a consumer remembers, at least, what was settled here: for a moment it is still stored.
