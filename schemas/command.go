@@ -64,7 +64,7 @@ type Command struct {
 	Data        CommandData
 	// Anonymous is set by a receiver if nobody can ask what became of the command: its sender has given it no id, and
 	// waits for no reply.
-	Anonymous bool
+	Anonymous bool `json:"-"`
 }
 
 // CommandData is the payload of a command: a pointer to one of the types of this file, approval.go,
