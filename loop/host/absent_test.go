@@ -62,19 +62,24 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// An abort that nobody can ask about begins no session: a deleter sends such aborts, and the session may be deleted
-// before one is delivered. A named one gets its outcome.
+// An abort, or the answer to an approval, that nobody can ask about begins no session: a deleter sends such aborts, and
+// the session may be deleted before one is delivered. A named one gets its outcome, and so does any other command.
 func TestAnAnonymousAbortBeginsNoSession(t *testing.T) {
 	t.Parallel()
-	r := looptest.New(t, looptest.ToolThenDone("t1"))
-	abort := schemas.Command{ID: "cmd-1", Session: "s1", Data: &schemas.Abort{}, Anonymous: true}
-	for want := range 2 {
-		if err := r.Host.Deliver(t.Context(), abort, nil); err != nil {
-			t.Fatal(err)
+	for _, data := range []schemas.CommandData{
+		&schemas.Abort{}, &schemas.Approve{ApprovalAnswer: schemas.ApprovalAnswer{Call: "c9"}},
+		&schemas.Deny{ApprovalAnswer: schemas.ApprovalAnswer{Call: "c9"}}, &schemas.ClearQueue{},
+	} {
+		_, begins := data.(*schemas.ClearQueue)
+		for _, anonymous := range []bool{true, false} {
+			r := looptest.New(t, looptest.ToolThenDone("t1"))
+			c := schemas.Command{ID: "cmd-1", Session: "s1", Data: data, Anonymous: anonymous}
+			if err := r.Host.Deliver(t.Context(), c, nil); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(r.Events()); (n > 0) != (begins || !anonymous) {
+				t.Errorf("%s, anonymous %t: %d events", data.CommandKind(), anonymous, n)
+			}
 		}
-		if n := len(r.Events()); n != want {
-			t.Errorf("anonymous %t: %d events, want %d", abort.Anonymous, n, want)
-		}
-		abort.Anonymous = false
 	}
 }

@@ -227,3 +227,29 @@ func TestStatusAtRest(t *testing.T) {
 		}
 	}
 }
+
+// A session is pending while something is to come of it that no person has to do.
+func TestPending(t *testing.T) {
+	t.Parallel()
+	e := new(index.Entry)
+	for i, step := range []struct {
+		data schemas.EventData
+		want bool
+	}{
+		{&schemas.CommandAccepted{CommandID: "p1", Kind: schemas.CommandPrompt, Queue: schemas.QueuePrompts}, true},
+		{&schemas.AgentStart{Inputs: []string{"p1"}}, true},
+		{&schemas.ToolExecutionStart{ToolCallID: "t1", ToolName: "agent"}, true},
+		{&schemas.ApprovalRequested{Call: "c3", ToolCallID: "t1", ToolName: "agent"}, false},
+		{&schemas.ApprovalResolved{Call: "c3"}, true},
+		{&schemas.SubagentStart{Call: "c3", Session: "s2", Background: true}, true},
+		{&schemas.AgentEnd{TerminationReason: schemas.EndNoToolCalls}, true},
+		{&schemas.SubagentEnd{Call: "c3"}, false},
+		{&schemas.SubagentEnd{Call: "c3"}, false}, // of an entry that did not count its start
+		{&schemas.SubagentStart{Call: "c9", Session: "s3"}, true},
+	} {
+		ev := schemas.Event{Session: "s1", Seq: uint64(i) + 1, Time: time.Unix(1, 0), Data: step.data}
+		if !e.Apply(ev) || e.Pending() != step.want {
+			t.Errorf("after %s %d: pending %t", ev.Type(), ev.Seq, e.Pending())
+		}
+	}
+}
