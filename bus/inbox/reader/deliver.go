@@ -72,17 +72,16 @@ func (r *Reader) process(d *delivery) {
 			}
 			r.setUnverified(d.of)
 			level := slog.LevelDebug
-			if conflicts >= longConflict && r.failures.allow(d.Session, err.Error(), time.Now()) {
+			if conflicts >= longConflict {
 				level = slog.LevelWarn
 			}
-			r.o.Logger.Log(d.ctx, level, "delivery given up, trying again", "session", d.Session, "seq", d.Seq,
-				"tries", conflicts, "err", err)
+			r.logTry(d, level, "delivery given up, trying again", conflicts, err)
 		} else {
 			if failures > 0 { // the first retry is immediate
 				pause = doubled(firstPause, lastPause, failures-1)
 			}
 			failures++
-			r.logFailure(d, failures, err)
+			r.logTry(d, slog.LevelError, "delivery failed", failures, err)
 		}
 		if !r.pause(d, pause) {
 			return
@@ -199,13 +198,13 @@ func (r *Reader) pause(d *delivery, pause time.Duration) bool {
 	return false
 }
 
-func (r *Reader) logFailure(d *delivery, failures int, err error) {
+// logTry logs the end of an attempt, at the debug level if the same was logged for the session in the last hour.
+func (r *Reader) logTry(d *delivery, level slog.Level, what string, tries int, err error) {
 	if r.isDraining() || d.ctx.Err() != nil {
 		return
 	}
-	level := slog.LevelDebug
-	if r.failures.allow(d.Session, err.Error(), time.Now()) {
-		level = slog.LevelError
+	if level > slog.LevelDebug && !r.failures.allow(d.Session, err.Error(), time.Now()) {
+		level = slog.LevelDebug
 	}
-	r.o.Logger.Log(d.ctx, level, "delivery failed", "session", d.Session, "seq", d.Seq, "attempt", failures, "err", err)
+	r.o.Logger.Log(d.ctx, level, what, "session", d.Session, "seq", d.Seq, "attempt", tries, "err", err)
 }
