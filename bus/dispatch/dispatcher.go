@@ -70,20 +70,15 @@ func (d *Dispatcher) dispatch(ctx context.Context, req schemas.ToolRequest, agai
 }
 
 // publish stores a call on the connection without a reconnect buffer: a call must not be sent long after it was
-// decided, when its session may have another runner. While the server is unavailable or the stream has no leader,
-// publish retries, for d.patience at most.
+// decided, when its session may have another runner. It retries for d.patience at most.
 func (d *Dispatcher) publish(ctx context.Context, req schemas.ToolRequest, msg *nats.Msg) error {
 	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
-	for {
-		ack, err := d.conn.Events().PublishMsg(ctx, msg, natsio.UntilLeader())
-		if err == nil && ack.Duplicate {
-			return d.duplicate(ctx, req, msg, ack.Sequence)
-		}
-		if !errors.Is(err, nats.ErrReconnectBufExceeded) || !natsio.Wait(ctx, natsio.RetryWait) {
-			return err
-		}
+	ack, err := natsio.Publish(ctx, d.conn.Events(), msg)
+	if err == nil && ack.Duplicate {
+		return d.duplicate(ctx, req, msg, ack.Sequence)
 	}
+	return err
 }
 
 // duplicate compares a call with the message that the stream has stored with its id. If that is another message,
@@ -101,7 +96,7 @@ func (d *Dispatcher) duplicate(ctx context.Context, req schemas.ToolRequest, msg
 		return nil
 	}
 	msg.Header.Set(jetstream.MsgIDHeader, msg.Header.Get(jetstream.MsgIDHeader)+"/"+rand.Text())
-	_, err = d.conn.Events().PublishMsg(ctx, msg, natsio.UntilLeader())
+	_, err = natsio.Publish(ctx, d.conn.Events(), msg)
 	return err
 }
 
