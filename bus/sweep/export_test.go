@@ -17,8 +17,11 @@ func (s *Sweeper) Round(ctx context.Context) (err error) {
 	return nil
 }
 
-// FireOverdue searches for timers that are overdue.
-func (s *Sweeper) FireOverdue(ctx context.Context) error { return s.fireOverdue(ctx) }
+// FireOverdue searches for timers that are overdue by more than late.
+func (s *Sweeper) FireOverdue(ctx context.Context, late time.Duration) error {
+	s.overdueAfter = late
+	return s.fireOverdue(ctx)
+}
 
 // Meanwhile calls f whenever a message has been read, before it is judged.
 func (s *Sweeper) Meanwhile(f func(natsio.Stored)) {

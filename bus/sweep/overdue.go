@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	// overdueAfter is how late a timer may be before it is set again.
 	overdueAfter = 10 * time.Second
 	// overdueEvery is how many rounds pass between two searches for timers that are overdue.
 	overdueEvery = 10
@@ -36,7 +35,7 @@ func (s *Sweeper) fireOverdue(ctx context.Context) error {
 	_, err = natsio.ScanSubject(ctx, s.conn.JetStream(), schemas.StreamTimers, s.conn.Subjects().Prefix()+".sched.>",
 		info.State.FirstSeq, info.State.LastSeq, func(m natsio.Stored) error {
 			at, err := time.Parse(time.RFC3339Nano, strings.TrimPrefix(m.Header.Get(jetstream.ScheduleHeader), "@at "))
-			if err == nil && natsio.Literal(m.Subject) && info.TimeStamp.Sub(at) > overdueAfter {
+			if err == nil && natsio.Literal(m.Subject) && info.TimeStamp.Sub(at) > s.overdueAfter {
 				overdue = append(overdue, m)
 			}
 			return nil

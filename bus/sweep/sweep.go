@@ -42,6 +42,8 @@ type Sweeper struct {
 	conn    *bus.Conn
 	o       Options
 	streams []*swept
+	// overdueAfter is how late a timer may be before it is set again.
+	overdueAfter time.Duration
 }
 
 // swept is a stream that is swept.
@@ -94,7 +96,7 @@ func (w *swept) again(seq uint64) {
 func New(c *bus.Conn, o Options) *Sweeper {
 	o.Every = cmp.Or(o.Every, defaultEvery)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	s := &Sweeper{conn: c, o: o}
+	s := &Sweeper{conn: c, o: o, overdueAfter: overdueAfter}
 	s.streams = s.rules()
 	return s
 }
