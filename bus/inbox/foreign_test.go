@@ -213,8 +213,7 @@ func TestInboxRepeatsOnlyTheBeginningOfAKind(t *testing.T) {
 	}
 }
 
-// A sender may give a command the headers of a status, which no client library takes for a message. It must not keep
-// the runner from the commands of others.
+// A sender may give a command the headers of a status. It must not keep the runner from the commands of others.
 func TestInboxReadsOnBehindAStatus(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"100", "400", "404", "408", "409", "503"} {
@@ -223,6 +222,7 @@ func TestInboxReadsOnBehindAStatus(t *testing.T) {
 			_, c := bustest.Small(t)
 			var h fakeHandler
 			bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
+			before := consumers(t, c)
 			for range 3 {
 				msg := &nats.Msg{Subject: "agent.cmd.s1.abort",
 					Header: nats.Header{"Status": {code}, "Description": {"Consumer Deleted"}}}
@@ -235,6 +235,9 @@ func TestInboxReadsOnBehindAStatus(t *testing.T) {
 			bustest.Eventually(t, "the status is out of the way", func() bool { return bustest.Queued(t, c) == 0 })
 			if dead := bustest.Messages(t, c, schemas.StreamDead); dead != 3 {
 				t.Errorf("%d dead letters, want 3", dead)
+			}
+			if now := consumers(t, c); !slices.Equal(now, before) {
+				t.Errorf("the consumer %v was replaced by %v", before, now)
 			}
 		})
 	}

@@ -38,21 +38,18 @@ type Inbox struct {
 	once     sync.Once
 	searches *shares.Shares // for outcomes
 
-	sweeping sync.Mutex // held by sweepRound
-	swept    uint64     // below this sequence the stream has no message left that no consumer delivers
+	swept uint64 // below this sequence the stream has no message left that no consumer delivers
 
 	replicated atomic.Bool // the stream, when the newest consumer was created
 
 	name atomic.Pointer[string] // of the stream for ids of commands; set before anything is delivered
 
 	// Set by run, before anything is delivered.
-	stream  jetstream.Stream
-	handler Handler
-	life    context.Context // of searches
-	work    sync.WaitGroup  // searches
-	// The newest consumer, and its subscription. Only the goroutine of the reader's Run uses both.
-	consumer  jetstream.Consumer
-	consuming jetstream.ConsumeContext
+	stream        jetstream.Stream
+	handler       Handler
+	life          context.Context // of searches
+	work          sync.WaitGroup  // searches
+	stopConsuming func()          // from the newest consumer; only the goroutine of the reader's Run uses it
 }
 
 // New returns an inbox that does nothing before [Inbox.Run]. The caller keeps c, which has to outlive the inbox, and

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/inbox/reader"
@@ -40,9 +41,6 @@ type queue struct{ *Inbox }
 // and the servers remove a skipped message as if it had been acknowledged, when the consumer gets another leader
 // (decision 147).
 func (q queue) Create(ctx context.Context, c *reader.Consumer) (backlog uint64, err error) {
-	if c.Unverified { // a status may have stopped the consumer before
-		q.sweepRound(ctx)
-	}
 	if err := q.identify(ctx, c.Unverified); err != nil {
 		return 0, err
 	}
@@ -83,7 +81,6 @@ func (q queue) create(ctx context.Context, c *reader.Consumer) (backlog uint64, 
 	case err != nil:
 		return 0, fmt.Errorf("inbox: consumer %s of %s: %w", c.Name, schemas.StreamCommands, err)
 	}
-	q.consumer = consumer
 	c.Clustered = consumer.CachedInfo().Cluster != nil
 	return consumer.CachedInfo().NumPending, nil
 }
@@ -108,35 +105,34 @@ func (q queue) identify(ctx context.Context, again bool) error {
 }
 
 func (q queue) Consume(c *reader.Consumer) (err error) {
-	q.consuming, err = q.consumer.Consume(func(msg jetstream.Msg) { q.receive(c, msg) },
-		jetstream.PullMaxMessagesWithBytesLimit(pullMessages, q.pullBytes()), jetstream.PullExpiry(pullExpiry),
-		jetstream.PullHeartbeat(pullHeartbeat),
-		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { q.reader.Break(c, err) }))
+	q.stopConsuming, err = natsio.Consume(q.conn.JetStream(), schemas.StreamCommands, c.Name, natsio.PullOptions{
+		Messages: pullMessages, Bytes: q.pullBytes(), Expiry: pullExpiry, Heartbeat: pullHeartbeat,
+	}, func(msg *nats.Msg) { q.receive(c, msg) }, func(err error) { q.reader.Break(c, err) })
 	if err != nil {
 		return fmt.Errorf("inbox: consume from %s: %w", c.Name, err)
 	}
 	return nil
 }
 
-// pullBytes returns the byte limit of a pull request. Three requests may be pending at once, and if the server has more
+// pullBytes returns the byte limit of a pull request. Two requests are pending at once, and if the server has more
 // than 64 MiB (its max_pending) to write to a connection it closes the connection as a slow consumer.
 func (q queue) pullBytes() int {
 	const bytes, frame = 12 << 20, 64 << 10
 	return max(bytes, int(q.conn.NATS().MaxPayload())+frame)
 }
 
-func (q queue) receive(c *reader.Consumer, msg jetstream.Msg) {
+func (q queue) receive(c *reader.Consumer, msg *nats.Msg) {
 	md, err := msg.Metadata()
 	if err != nil {
-		q.o.Logger.Error("message without metadata", "subject", msg.Subject(), "err", err)
+		q.o.Logger.Error("message without metadata", "subject", msg.Subject, "err", err)
 		return
 	}
-	session, kind, _ := q.conn.Subjects().ParseCommand(msg.Subject())
+	session, kind, _ := q.conn.Subjects().ParseCommand(msg.Subject)
 	q.reader.Receive(c, md.Sequence.Consumer, &reader.Message{
-		Seq: md.Sequence.Stream, Partition: partitionOf(q.conn.Subjects(), msg.Subject()), Session: session,
+		Seq: md.Sequence.Stream, Partition: partitionOf(q.conn.Subjects(), msg.Subject), Session: session,
 		Urgent: urgent(kind),
-		Body:   &body{subject: msg.Subject(), stored: md.Timestamp, header: msg.Headers(), data: msg.Data()},
-	}, msg.Reply())
+		Body:   &body{subject: msg.Subject, stored: md.Timestamp, header: msg.Header, data: msg.Data},
+	}, msg.Reply)
 }
 
 // urgent reports whether a kind of command only continues a run. Commands that may start a run of a session at rest
@@ -161,8 +157,8 @@ func partitionOf(subjects schemas.Subjects, subject string) int {
 }
 
 func (q queue) Stop() {
-	if q.consuming != nil {
-		q.consuming.Stop()
+	if q.stopConsuming != nil {
+		q.stopConsuming()
 	}
 }
 

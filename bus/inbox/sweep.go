@@ -16,8 +16,8 @@ import (
 
 const (
 	sweepEvery = 3 * time.Second
-	// The bounds of a round. A consumer waits for one round only.
-	sweepMessages = 64 << 10 // more than MaxInFlight, so that a round reaches what stops a consumer
+	// The bounds of a round.
+	sweepMessages = 64 << 10
 	sweepBytes    = 32 << 20
 	sweepTime     = 2 * time.Second
 )
@@ -35,17 +35,9 @@ func (in *Inbox) sweep(ctx context.Context) {
 	}
 }
 
-// sweepRound moves statuses, and messages that no consumer delivers, from the stream to the dead letters. It continues
-// where the last round has ended, so it reads each message once. An error does not keep the inbox from being read: a
-// consumer that is stopped by a status behind the end of the round is replaced after the next one.
-//
-// A status is a message without payload whose header begins with a code: the answer of a NATS server to some requests.
-// A client that sends such a request with a subject of the inbox as its reply subject has the status stored in the
-// stream. Client libraries take a status that a consumer delivers for one about the consumer, and do not pass it on: it
-// would never be acknowledged, and every new consumer would be stopped by it.
+// sweepRound moves messages that no consumer delivers from the stream to the dead letters. It continues where the last
+// round has ended, so it reads each message once.
 func (in *Inbox) sweepRound(ctx context.Context) {
-	in.sweeping.Lock()
-	defer in.sweeping.Unlock()
 	round, cancel := context.WithTimeout(ctx, sweepTime)
 	defer cancel()
 	if err := in.scan(round); err != nil && !errors.Is(err, errRoundFull) && ctx.Err() == nil {
@@ -69,11 +61,8 @@ func (in *Inbox) scan(ctx context.Context) error {
 				return errRoundFull
 			}
 			size += len(m.Data)
-			switch status := m.Header.Get("Status"); {
-			case in.undeliverable(m.Subject):
-				return in.remove(ctx, m, "no consumer is given what has this subject")
-			case len(m.Data) == 0 && status != "":
-				return in.remove(ctx, m, fmt.Sprintf("it is a status of a NATS server, %.20q", status))
+			if in.undeliverable(m.Subject) {
+				return in.remove(ctx, m)
 			}
 			return nil
 		})
@@ -92,13 +81,14 @@ func (in *Inbox) undeliverable(subject string) bool {
 }
 
 // remove moves a message to the dead letters.
-func (in *Inbox) remove(ctx context.Context, m natsio.Stored, why string) error {
+func (in *Inbox) remove(ctx context.Context, m natsio.Stored) error {
 	session, _, err := in.conn.Subjects().ParseCommand(m.Subject)
 	if err != nil {
 		session = schemas.NoSession
 	}
 	b := &body{subject: m.Subject, header: m.Header, data: m.Data}
-	if err := in.bury(ctx, session, m.Sequence, b, fmt.Sprintf("%s: %s", schemas.RejectForeign, why)); err != nil {
+	why := string(schemas.RejectForeign) + ": no consumer is given what has this subject"
+	if err := in.bury(ctx, session, m.Sequence, b, why); err != nil {
 		return err
 	}
 	err = in.stream.DeleteMsg(ctx, m.Sequence)
@@ -106,6 +96,6 @@ func (in *Inbox) remove(ctx context.Context, m natsio.Stored, why string) error 
 		return err
 	}
 	in.metrics.count("foreign")
-	in.o.Logger.Warn("undeliverable message moved to the dead letters", "session", session, "seq", m.Sequence, "why", why)
+	in.o.Logger.Warn("undeliverable message moved to the dead letters", "session", session, "seq", m.Sequence)
 	return nil
 }

@@ -14,9 +14,10 @@ import (
 const (
 	scanBatch = 256     // messages in one answer
 	scanBytes = 4 << 20 // of one answer
-	// answerTimeout bounds the wait for one answer.
-	answerTimeout = 5 * time.Second
 )
+
+// answerTimeout bounds the wait for one answer. Tests shorten it.
+var answerTimeout = 5 * time.Second
 
 // Stored is a message of a stream.
 type Stored struct {

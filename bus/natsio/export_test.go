@@ -1,0 +1,5 @@
+package natsio
+
+import "time"
+
+func init() { answerTimeout = time.Second }
