@@ -35,7 +35,8 @@ type Approval struct {
 // with a foreign message behind its last event.
 func (c *Client) Approvals(ctx context.Context) iter.Seq2[Approval, error] {
 	return func(yield func(Approval, error) bool) {
-		f := &approvals{c: c, waiting: map[string][]Approval{}, yield: func(a Approval) bool { return yield(a, nil) }}
+		f := &approvals{c: c, waiting: map[string][]waiting{},
+			missing: map[string]time.Time{}, yield: func(a Approval) bool { return yield(a, nil) }}
 		switch err := f.run(ctx); {
 		case errors.Is(err, errStop):
 		case ctx.Err() != nil:
@@ -51,8 +52,16 @@ func (c *Client) Approvals(ctx context.Context) iter.Seq2[Approval, error] {
 type approvals struct {
 	c       *Client
 	yield   func(Approval) bool
-	waiting map[string][]Approval // by session
-	at      uint64                // last message of the stream that has been seen
+	waiting map[string][]waiting // by session
+	at      uint64               // last message of the stream that has been seen
+	missed  bool                 // live messages may have been missed since deleted was called
+	missing map[string]time.Time // since when sessions with waiting approvals have no log
+}
+
+// waiting is an approval that waits.
+type waiting struct {
+	Approval
+	stream uint64 // sequence of its message in the stream
 }
 
 func (f *approvals) run(ctx context.Context) error {
@@ -66,7 +75,7 @@ func (f *approvals) run(ctx context.Context) error {
 	}
 	for _, list := range f.waiting {
 		for _, a := range list {
-			if !f.yield(a) {
+			if !f.yield(a.Approval) {
 				return errStop
 			}
 		}
@@ -75,9 +84,14 @@ func (f *approvals) run(ctx context.Context) error {
 		if err := f.retryRead(ctx, f.catchUp); err != nil {
 			return err
 		}
-		if err := f.listen(ctx, t); err != nil {
+		if err := f.deleted(ctx); err != nil {
 			return err
 		}
+		missed, err := f.listen(ctx, t)
+		if err != nil {
+			return err
+		}
+		f.missed = f.missed || missed
 	}
 }
 
@@ -146,13 +160,14 @@ func (f *approvals) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// listen yields what arrives live. It returns nil when something may have been missed and the logs must be read.
-func (f *approvals) listen(ctx context.Context, t *tap) error {
-	check := time.NewTimer(lastCheck)
+// listen yields what arrives live. It returns when the logs must be read: because live messages were missed, or because
+// it is time for a check.
+func (f *approvals) listen(ctx context.Context, t *tap) (missed bool, err error) {
+	check := time.NewTimer(f.c.checkEvery)
 	defer check.Stop()
 	for {
 		if missed, err := t.missed(); missed || err != nil {
-			return err
+			return true, err
 		}
 		select {
 		case m := <-t.live:
@@ -161,23 +176,23 @@ func (f *approvals) listen(ctx context.Context, t *tap) error {
 				continue
 			}
 			if rec.seq > f.at+1 {
-				return nil
+				return true, nil
 			}
 			if err := f.message(ctx, rec, f.emit); isTransient(err) {
-				return nil
+				return false, nil
 			} else if err != nil {
-				return err
+				return false, err
 			}
 			f.at = rec.seq
 		case status := <-t.status:
 			if status == nats.CLOSED {
-				return nats.ErrConnectionClosed
+				return false, nats.ErrConnectionClosed
 			}
-			return nil
+			return true, nil
 		case <-check.C:
-			return nil
+			return false, nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 	}
 }
@@ -199,6 +214,9 @@ func (f *approvals) message(ctx context.Context, m storedMsg, emit func(Approval
 	if err != nil {
 		return nil
 	}
+	if err := f.begun(session, events[0].Seq, m.seq, emit); err != nil {
+		return err
+	}
 	for _, s := range events {
 		switch schemas.EventType(s.Name) {
 		case schemas.EventApprovalRequested, schemas.EventApprovalResolved, schemas.EventToolExecutionEnd,
@@ -216,7 +234,7 @@ func (f *approvals) message(ctx context.Context, m storedMsg, emit func(Approval
 		})
 		switch {
 		case err == nil:
-			err = f.event(e, emit)
+			err = f.event(e, m.seq, emit)
 		case fetched == nil || errors.Is(fetched, ErrDamaged):
 			// Deleting a session removes its payloads before its log. This must not end the list of all other sessions.
 			f.c.o.Logger.Warn("skipped an event whose payload cannot be read", "session", session, "seq", s.Seq,
@@ -232,21 +250,16 @@ func (f *approvals) message(ctx context.Context, m storedMsg, emit func(Approval
 	return nil
 }
 
-func (f *approvals) event(e schemas.Event, emit func(Approval) error) error {
+func (f *approvals) event(e schemas.Event, stream uint64, emit func(Approval) error) error {
 	switch d := e.Data.(type) {
 	case *schemas.ApprovalRequested:
 		for _, known := range f.waiting[e.Session] {
-			switch {
-			case known.Seq == e.Seq && known.Request.Digest == d.Digest:
+			if known.stream == stream && known.Seq == e.Seq {
 				return nil // the commit is read again after a transient error
-			case known.Seq >= e.Seq: // of a session that was deleted and started again
-				if err := f.resolve(e.Session, known.Request.Call, nil, emit); err != nil {
-					return err
-				}
 			}
 		}
 		a := Approval{Session: e.Session, Seq: e.Seq, Time: e.Time, RunID: e.RunID, Request: *d, Waiting: true}
-		f.waiting[e.Session] = append(f.waiting[e.Session], a)
+		f.waiting[e.Session] = append(f.waiting[e.Session], waiting{a, stream})
 		return emit(a)
 	case *schemas.ApprovalResolved:
 		return f.resolve(e.Session, d.Call, d, emit)
@@ -262,7 +275,7 @@ func (f *approvals) event(e schemas.Event, emit func(Approval) error) error {
 func (f *approvals) resolve(session string, call schemas.CallKey, resolved *schemas.ApprovalResolved,
 	emit func(Approval) error,
 ) error {
-	var left, ended []Approval
+	var left, ended []waiting
 	for _, a := range f.waiting[session] {
 		if call != "" && a.Request.Call != call {
 			left = append(left, a)
@@ -275,7 +288,7 @@ func (f *approvals) resolve(session string, call schemas.CallKey, resolved *sche
 		delete(f.waiting, session)
 	}
 	for _, a := range ended {
-		if err := emit(a); err != nil {
+		if err := emit(a.Approval); err != nil {
 			return err
 		}
 	}

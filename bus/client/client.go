@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,8 +21,9 @@ type Client struct {
 	api          string // prefix of JetStream API subjects
 	subjects     schemas.Subjects
 	o            Options
-	owned        bool // Close closes nc
-	pendingLimit int  // messages of a live feed that wait for a slow reader
+	owned        bool          // Close closes nc
+	pendingLimit int           // messages of a live feed that wait for a slow reader
+	checkEvery   time.Duration // between two checks of a log for messages that did not arrive live
 }
 
 // Connect connects to one or more servers, given as URLs separated by commas. If url is empty, it uses the URL of
@@ -68,7 +70,7 @@ func New(nc *nats.Conn, o Options) (*Client, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	return &Client{nc: nc, js: js, api: natsio.APIPrefix(js), subjects: subjects, o: o.withDefaults(),
-		pendingLimit: liveMessages}, nil
+		pendingLimit: liveMessages, checkEvery: lastCheck}, nil
 }
 
 // Close closes the connection if [Connect] made it; a connection passed to [New] stays open. Iterators that are
