@@ -58,6 +58,9 @@ func DecodeCommand(session string, kind schemas.CommandKind, header nats.Header,
 	if err != nil {
 		return schemas.Command{}, err
 	}
+	if body.bare && isCommit(data) && !isFromClient(header) {
+		return schemas.Command{}, errAnswer
+	}
 	if body.bare && !body.plain && !needsContent(kind) {
 		if err := checkBare(kind, header, data); err != nil {
 			return schemas.Command{}, err

@@ -44,7 +44,7 @@ func IsAnswer(header nats.Header, data []byte) bool {
 		}
 	}
 	var members map[string]json.RawMessage
-	return json.Unmarshal(data, &members) == nil && isAnswer(members)
+	return isCommit(data) || json.Unmarshal(data, &members) == nil && isAnswer(members)
 }
 
 // IsAnnounced reports whether a client published a message to all subscribers without requesting a reply. It is false
@@ -74,7 +74,17 @@ func IsForeign(header nats.Header, data []byte) bool {
 		return !isFromClient(header)
 	}
 	var members map[string]json.RawMessage
-	return json.Unmarshal(data, &members) == nil && isAnswer(members)
+	return isCommit(data) && !isFromClient(header) || json.Unmarshal(data, &members) == nil && isAnswer(members)
+}
+
+// isCommit reports whether a payload is a commit of a log. A direct get with the member no_hdr answers without any
+// header.
+func isCommit(data []byte) bool {
+	var events []struct {
+		SpecVersion string `json:"specversion"`
+	}
+	return bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) && json.Unmarshal(data, &events) == nil &&
+		len(events) > 0 && events[0].SpecVersion != ""
 }
 
 // isFromClient reports whether a message has a header that only clients set.

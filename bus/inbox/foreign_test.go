@@ -42,6 +42,10 @@ func serversAnswers(t *testing.T, c *bus.Conn) []answered {
 			t.Fatal(err)
 		}
 	}
+	commit := `[{"specversion":"1.0","id":"1","source":"x","type":"dev.loopbus.event.message_end.v1","data":{}}]`
+	if _, err := js.Publish(ctx, "agent.evt.commit", []byte(commit)); err != nil {
+		t.Fatal(err)
+	}
 	tools, err := js.Stream(ctx, schemas.StreamTools)
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +78,9 @@ func serversAnswers(t *testing.T, c *bus.Conn) []answered {
 		{"a stored message and the end of the answer", "$JS.API.DIRECT.GET.AGENT_EVT",
 			`{"next_by_subj":"agent.evt.s1","seq":1,"batch":5}`, nil},
 		{"a stored message", "$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.s1", "", nil},
+		{"a stored commit without its headers", "$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.commit", `{"no_hdr":true}`, nil},
+		{"stored commits without their headers", "$JS.API.DIRECT.GET.AGENT_EVT",
+			`{"multi_last":["agent.evt.commit"],"no_hdr":true}`, nil},
 		{"a stored message of the leader", "$JS.API.STREAM.MSG.GET.AGENT_EVT", `{"last_by_subj":"agent.evt.s1"}`, nil},
 		{"a stream's state", "$JS.API.STREAM.INFO.AGENT_EVT", "", nil},
 		{"that there is no such stream", "$JS.API.STREAM.INFO.NONE", "", nil},

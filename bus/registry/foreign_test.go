@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/registry"
@@ -14,8 +12,8 @@ import (
 )
 
 // answerAt directs answers of the server to a subject, as a client can that may publish any message: an
-// acknowledgement, the state of a stream, a stored message, and the status that there is none. It returns once they are
-// stored.
+// acknowledgement, the state of a stream, a stored message, a stored commit without its headers, and the status that
+// there is none. It returns once they are stored.
 func answerAt(t *testing.T, c *bus.Conn, subject string) {
 	t.Helper()
 	stored := "agent.evt.s1"
@@ -23,13 +21,21 @@ func answerAt(t *testing.T, c *bus.Conn, subject string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, asked := range []string{"agent.cmd.s1.prompt", "$JS.API.STREAM.INFO.AGENT_EVT",
-		"$JS.API.DIRECT.GET.AGENT_EVT." + stored, "$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.none"} {
+	_, err = c.JetStream().Publish(bustest.Deadline(t), "agent.evt.commit", []byte(`[{"specversion":"1.0"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, asked := range []struct{ subject, request string }{{"agent.cmd.s1.prompt", ""},
+		{"$JS.API.STREAM.INFO.AGENT_EVT", ""}, {"$JS.API.DIRECT.GET.AGENT_EVT." + stored, ""},
+		{"$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.commit", `{"no_hdr":true}`},
+		{"$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.none", ""}} {
 		before := lastSeq(t, c, subject)
-		if err := c.NATS().PublishMsg(&nats.Msg{Subject: asked, Reply: subject}); err != nil {
+		if err := c.NATS().PublishRequest(asked.subject, subject, []byte(asked.request)); err != nil {
 			t.Fatal(err)
 		}
-		bustest.Eventually(t, "the answer to "+asked+" is stored", func() bool { return lastSeq(t, c, subject) > before })
+		bustest.Eventually(t, "the answer to "+asked.subject+" is stored", func() bool {
+			return lastSeq(t, c, subject) > before
+		})
 	}
 }
 
