@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/loopbus/loopbus/loop"
@@ -83,7 +84,7 @@ func (h *Host) checkSubagents(ctx context.Context, c schemas.Command, entered fu
 			if err != nil {
 				return fmt.Errorf("session %s: check its sub-agent %s: %w", c.Session, child.Start.Session, err)
 			}
-			if text == "" {
+			if text == "" || !isOpen(d, c.Session, &child) { // its result may have come meanwhile
 				continue
 			}
 			r := lostResult(c.Session, &child, text)
@@ -94,6 +95,14 @@ func (h *Host) checkSubagents(ctx context.Context, c schemas.Command, entered fu
 		}
 		return nil
 	})
+}
+
+// isOpen reports whether a session waits for a sub-agent.
+func isOpen(d *driver.Driver, parent string, child *loop.Child) (open bool) {
+	d.View(func(s *loop.State) {
+		open = slices.ContainsFunc(s.Children, func(c loop.Child) bool { return c.Link(parent) == child.Link(parent) })
+	})
+	return open
 }
 
 // checkSilent answers for the calls and sub-agents of a silent session that will not be answered, and takes its next

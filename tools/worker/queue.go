@@ -10,18 +10,25 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/dial"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/bus/pubsub"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 )
 
 const (
+	// startTimeout is how long a worker that starts waits for servers that cannot create consumers yet: a cluster that
+	// has just started has no leader, or no room.
+	startTimeout = 30 * time.Second
 	// upgradeTimeout is short: a server answers at once, and never if the worker may not publish the request.
 	upgradeTimeout = 2 * time.Second
 	// maxDeliveries is how often a call is delivered before it is moved to AGENT_DEAD.
 	maxDeliveries = 10
 	// channelIdle is the inactivity limit of a channel's queues: there may be one for each tool of each session.
 	channelIdle = 10 * time.Minute
+	// codeNoResources is the error code of a cluster that has no place for a consumer, for example because its servers
+	// have not all joined.
+	codeNoResources jetstream.ErrorCode = 10023
 )
 
 // queue is the durable consumer of a tool's calls. All workers of the tool share it.
@@ -37,7 +44,7 @@ func (w *Worker) subscriber(ctx context.Context, tool tools.Tool) (message.Subsc
 	if tool.Channel {
 		q.config.InactiveThreshold = channelIdle
 	}
-	consumer, err := q.findOrCreate(ctx)
+	consumer, err := q.start(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +55,20 @@ func (w *Worker) subscriber(ctx context.Context, tool tools.Tool) (message.Subsc
 		CloseTimeout: w.closeTimeout(), // then the worker stops storing answers, too
 		Logger:       w.opts.Logger.With("worker", w.opts.ID),
 	})
+}
+
+// start is [queue.findOrCreate] for a worker that starts.
+func (q queue) start(ctx context.Context) (jetstream.Consumer, error) {
+	waiting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		c, err := q.findOrCreate(ctx)
+		if err == nil || !natsio.Passing(err) && !natsio.HasCode(err, codeNoResources) ||
+			!natsio.Wait(waiting, natsio.RetryWait) {
+			return c, err
+		}
+		q.Logger.Debug("consumer not created, trying again", "worker", q.ID, "err", err)
+	}
 }
 
 // findOrCreate returns the consumer, and creates it only if it does not exist: a worker needs no permission to create

@@ -2,8 +2,12 @@ package worker_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
@@ -62,6 +66,42 @@ func TestCallsOutliveTheirQueue(t *testing.T) {
 	r.result()
 	r.result()
 	r.empty()
+}
+
+// A cluster that has just started refuses consumers for a while. A worker that starts waits.
+func TestWorkerStartsOnceThereIsRoomForItsQueue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	busy, err := jetstream.NewWithAPIPrefix(r.client, "busy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	_, err = r.client.Subscribe("busy.>", func(m *nats.Msg) {
+		if strings.HasPrefix(m.Subject, "busy.CONSUMER.CREATE.") && refused < 3 {
+			refused++
+			_ = m.Respond([]byte(`{"error":{"code":503,"err_code":10023,"description":"insufficient resources"}}`))
+			return
+		}
+		rest, _ := strings.CutPrefix(m.Subject, "busy.")
+		if m.Subject = rest; !strings.HasPrefix(rest, "$KV.") {
+			m.Subject = "$JS.API." + rest
+		}
+		_ = r.client.PublishMsg(m)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := worker.New(worker.Options{ID: "w1", NC: r.client, JS: busy, Tools: []tools.Tool{answering("look")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.serve(w.Run)
+	r.call("look", `{}`)
+	r.result()
+	if refused != 3 {
+		t.Errorf("refused %d times", refused)
+	}
 }
 
 // answering is a tool that answers at once.
