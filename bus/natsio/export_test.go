@@ -2,4 +2,4 @@ package natsio
 
 import "time"
 
-func init() { answerTimeout = time.Second }
+func init() { answerTimeout, pushHeartbeat = time.Second, 500*time.Millisecond }

@@ -2,7 +2,7 @@ package registry
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -17,8 +17,7 @@ import (
 const (
 	// rewatchWait is the pause before a broken watch is restarted.
 	rewatchWait = 500 * time.Millisecond
-	// bufferedMessages is how many changes of a bucket are buffered. If the buffer overflows, nats.go detects the gap
-	// and requests the missing messages again.
+	// bufferedMessages is how many changes of a bucket are buffered. If the buffer overflows, the watch is restarted.
 	bufferedMessages = 4096
 
 	headerOperation = "KV-Operation" // header of NATS key-value buckets; a put does not have it
@@ -34,8 +33,8 @@ type entry struct {
 	rollup   bool // it replaced all earlier revisions of the key
 }
 
-// watchBucket follows a key-value bucket. When ctx ends it returns nil. It passes all stored entries to load, those of
-// a key in their order, and then every change to next.
+// watchBucket follows a key-value bucket. It returns nil when ctx ends, and when the connection was lost and is back. It
+// passes all stored entries to load, those of a key in their order, and then every change to next.
 //
 // Entries with a time to live expire by the clock of this process, in expiring: the buckets that untrusted clients may
 // write do not allow roll-ups, so the server cannot store markers there for expired entries (decision 59). An entry
@@ -43,50 +42,43 @@ type entry struct {
 func watchBucket(ctx context.Context, c *bus.Conn, bucket string, expiring *expiry, load func(all []entry),
 	next func(e entry)) error {
 	messages := make(chan *nats.Msg, bufferedMessages)
-	sub, err := subscribeBucket(ctx, c, bucket, messages)
+	push, err := natsio.NewPush(ctx, c.JetStream(), "KV_"+bucket, "$KV."+bucket+".>", messages)
 	if natsio.NoConsumersLeft(err) {
 		return pollBucket(ctx, c, bucket, expiring, load, next)
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = sub.Unsubscribe() }()
-	w := &watch{bucket: bucket, expiring: expiring, load: load, next: next}
-	if w.left, err = sub.InitialConsumerPending(); err != nil {
-		return err
-	}
+	defer push.Close()
+	w := &watch{bucket: bucket, expiring: expiring, load: load, next: next, left: push.Stored}
 	w.loadIf(w.left == 0)
 	expiring.reset()
-	quiet := time.NewTicker(quietTime)
-	defer quiet.Stop()
-	closed := sub.StatusChanged(nats.SubscriptionClosed)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-closed:
-			return errors.New("registry: watch of " + bucket + " ended")
+		case <-push.Reconnected():
+			return nil
+		case <-push.Silence():
+			if err := push.Silent(); err != nil {
+				return fmt.Errorf("registry: watch of %s: %w", bucket, err)
+			}
 		case <-expiring.due():
 			if expiring.passed(len(messages)) {
 				w.expire()
 			}
-		case <-quiet.C:
-			if w.loaded {
-				quiet.Stop()
-			} else if len(messages) == 0 {
-				w.checkEnd(sub)
-			}
 		case m := <-messages:
-			w.receive(m)
+			md, err := push.Received(m)
+			if err != nil {
+				return fmt.Errorf("registry: watch of %s: %w", bucket, err)
+			}
+			w.receive(m, md)
 			if expiring.processed() {
 				w.expire()
 			}
 		}
 	}
 }
-
-// quietTime is the time between two checks whether more entries come while a bucket is loaded.
-const quietTime = 200 * time.Millisecond
 
 // watch is the state of watchBucket. Only one goroutine uses it.
 type watch struct {
@@ -98,15 +90,14 @@ type watch struct {
 	left   uint64 // entries that were stored at the beginning
 	all    []entry
 	loaded bool
-	heard  bool // a message has come since the last check
 }
 
-// receive processes a message of the bucket's stream.
-func (w *watch) receive(m *nats.Msg) {
-	w.heard = true
-	md, err := m.Metadata()
-	if err != nil {
-		return // a heartbeat
+// receive processes a message of the bucket's stream, or a heartbeat, which has no metadata: no more entries come, even
+// if there were more at the beginning.
+func (w *watch) receive(m *nats.Msg, md *nats.MsgMetadata) {
+	if md == nil {
+		w.loadIf(true)
+		return
 	}
 	e, ttl, ok := entryOf(natsio.Stored{Subject: m.Subject, Sequence: md.Sequence.Stream, Header: m.Header,
 		Data: m.Data}, w.bucket)
@@ -122,16 +113,6 @@ func (w *watch) receive(m *nats.Msg) {
 	w.loadIf(uint64(len(w.all)) >= w.left || md.NumPending == 0) // fewer arrive if some expired
 }
 
-// checkEnd ends loading if no more entries come although there were more at the beginning: somebody has removed them.
-func (w *watch) checkEnd(sub *nats.Subscription) {
-	if w.heard {
-		w.heard = false
-		return
-	}
-	info, err := sub.ConsumerInfo()
-	w.loadIf(err == nil && info.NumPending == 0)
-}
-
 // loadIf passes the stored entries to load, if all are there.
 func (w *watch) loadIf(complete bool) {
 	if complete && !w.loaded {
@@ -145,19 +126,6 @@ func (w *watch) expire() {
 	for _, e := range w.expiring.expired(time.Now()) {
 		w.next(e)
 	}
-}
-
-// subscribeBucket subscribes to all stored messages of a bucket and to its changes. It does so as the key-value API of
-// nats.go does; that API does not report the time to live of an entry.
-func subscribeBucket(ctx context.Context, c *bus.Conn, bucket string, messages chan *nats.Msg) (*nats.Subscription,
-	error) {
-	prefix := strings.TrimSuffix(natsio.APIPrefix(c.JetStream()), ".")
-	js, err := c.NATS().JetStream(nats.APIPrefix(prefix))
-	if err != nil {
-		return nil, err
-	}
-	return js.ChanSubscribe("$KV."+bucket+".>", messages, nats.BindStream("KV_"+bucket), nats.OrderedConsumer(),
-		nats.DeliverAll(), nats.Context(ctx))
 }
 
 // entryOf decodes a message of a bucket's stream. ttl is 0 if the entry does not expire. ok is false if the message is

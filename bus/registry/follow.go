@@ -11,7 +11,7 @@ import (
 )
 
 // foreignLogEvery is the minimum time between two log lines about foreign entries, because the client that directs them
-// here decides how many there are.
+// here decides how many there are, and between two about a watch that fails.
 const foreignLogEvery = 10 * time.Second
 
 // followed holds the decoded entries of a bucket, by key. It follows the bucket, so reading them sends no request.
@@ -80,12 +80,17 @@ func follow[T any](c *bus.Conn, src source[T]) *followed[T] {
 		defer close(f.done)
 		expiring := newExpiry()
 		defer expiring.stop()
+		var warned time.Time
 		for ctx.Err() == nil {
 			err := watchBucket(ctx, c, src.bucket, expiring, load, next)
-			if err != nil && ctx.Err() == nil {
-				src.log.Warn("watching a bucket failed, trying again", "bucket", src.bucket, "err", err)
-				natsio.Wait(ctx, rewatchWait)
+			if err == nil || ctx.Err() != nil {
+				continue
 			}
+			if time.Since(warned) >= foreignLogEvery {
+				src.log.Warn("watching a bucket failed, trying again", "bucket", src.bucket, "err", err)
+				warned = time.Now()
+			}
+			natsio.Wait(ctx, rewatchWait)
 		}
 	}()
 	return f

@@ -1,0 +1,106 @@
+package natsio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// pushHeartbeat is the interval at which a push consumer with nothing to deliver says so. Tests shorten it.
+var pushHeartbeat = 2 * time.Second
+
+// errMissed is returned when a push consumer has delivered something that has not arrived.
+var errMissed = errors.New("a message was missed")
+
+// Push is a push consumer of what a stream has on a subject, and of what it will have. It ends with the server that has
+// the consumer, with a message that is missed and with a lost connection: then the caller makes another one. The
+// ordered consumer of nats.go replaces itself, but if that fails it falls silent for ever (decision 169).
+type Push struct {
+	Stored uint64 // messages that the stream had at the beginning
+
+	nc      *nats.Conn
+	sub     *nats.Subscription
+	delete  string // the subject that deletes the consumer
+	last    uint64 // delivery that has arrived
+	silence *time.Timer
+	status  chan nats.Status
+}
+
+// NewPush returns a push consumer that delivers to messages, which needs a buffer. Only one goroutine may use it.
+func NewPush(ctx context.Context, js jetstream.JetStream, stream, subject string, messages chan *nats.Msg) (*Push,
+	error) {
+	p := &Push{nc: js.Conn(), silence: time.NewTimer(3 * pushHeartbeat)}
+	p.status = p.nc.StatusChanged(nats.CONNECTED)
+	var err error
+	if p.sub, err = p.nc.ChanSubscribe(NewInbox(p.nc), messages); err != nil {
+		p.Close()
+		return nil, err
+	}
+	consumer, err := js.CreatePushConsumer(ctx, stream, jetstream.ConsumerConfig{
+		DeliverSubject: p.sub.Subject, FilterSubject: subject, AckPolicy: jetstream.AckNonePolicy,
+		IdleHeartbeat: pushHeartbeat, MemoryStorage: true, Replicas: 1,
+	})
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	p.delete = APIPrefix(js) + "CONSUMER.DELETE." + stream + "." + consumer.CachedInfo().Name
+	p.Stored = consumer.CachedInfo().NumPending
+	return p, nil
+}
+
+// Received returns the metadata of a message that has arrived; nil for a heartbeat, with which all is delivered that the
+// stream has. Its error means that the consumer has ended.
+func (p *Push) Received(m *nats.Msg) (*nats.MsgMetadata, error) {
+	p.silence.Reset(3 * pushHeartbeat)
+	if m.Reply == "" {
+		last, err := strconv.ParseUint(m.Header.Get("Nats-Last-Consumer"), 10, 64)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("the consumer is lost: %s %s", m.Header.Get("Status"), m.Header.Get("Description"))
+		case last != p.last:
+			return nil, fmt.Errorf("%w: delivery %d is the last, and %d has arrived", errMissed, last, p.last)
+		}
+		return nil, nil
+	}
+	md, err := m.Metadata()
+	if err != nil {
+		return nil, err
+	}
+	if p.last++; md.Sequence.Consumer != p.last {
+		return nil, fmt.Errorf("%w: delivery %d after %d", errMissed, md.Sequence.Consumer, p.last-1)
+	}
+	return md, nil
+}
+
+// Silence receives a value if the consumer has sent nothing for too long. Then call [Push.Silent].
+func (p *Push) Silence() <-chan time.Time { return p.silence.C }
+
+// Silent returns an error, unless nothing can be heard because the connection is lost.
+func (p *Push) Silent() error {
+	if p.nc.IsReconnecting() {
+		p.silence.Reset(3 * pushHeartbeat)
+		return nil
+	}
+	return errNoHeartbeat
+}
+
+// Reconnected receives a value when the connection was lost and is back: the consumer has ended.
+func (p *Push) Reconnected() <-chan nats.Status { return p.status }
+
+// Close deletes the consumer.
+func (p *Push) Close() {
+	p.nc.RemoveStatusListener(p.status)
+	p.silence.Stop()
+	if p.sub != nil {
+		_ = p.sub.Unsubscribe() // it fails only if the connection is closed
+	}
+	if p.delete != "" {
+		_ = p.nc.Publish(p.delete, nil) // the server deletes it soon anyway
+	}
+}

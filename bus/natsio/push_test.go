@@ -1,0 +1,102 @@
+package natsio_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/natsio"
+)
+
+// push returns a push consumer of a stream with one message.
+func push(t *testing.T, buffer int) (*bus.Conn, *natsio.Push, chan *nats.Msg) {
+	t.Helper()
+	c, _ := pulled(t)
+	publish(t, c, "stored", nil)
+	messages := make(chan *nats.Msg, buffer)
+	p, err := natsio.NewPush(bustest.Deadline(t), c.JetStream(), "PULLED", "pulled", messages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	if p.Stored != 1 {
+		t.Errorf("%d messages are stored", p.Stored)
+	}
+	return c, p, messages
+}
+
+func TestPushDeliversWhatIsStoredAndWhatComes(t *testing.T) {
+	t.Parallel()
+	c, p, messages := push(t, 10)
+	var got []string
+	take := func(want string) {
+		t.Helper()
+		for {
+			m := bustest.Within(t, messages)
+			md, err := p.Received(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if md == nil && want == "heartbeat" {
+				return
+			}
+			if md != nil {
+				got = append(got, string(m.Data)+m.Header.Get("Status"))
+				return
+			}
+		}
+	}
+	take("stored")
+	take("heartbeat")
+	publish(t, c, "", nats.Header{"Status": {"404"}})
+	publish(t, c, "last", nil)
+	take("404")
+	take("last")
+	if all := strings.Join(got, " "); all != "stored 404 last" {
+		t.Error(all)
+	}
+}
+
+// Whoever reads too slowly, and whose consumer is deleted, learns that the consumer has ended.
+func TestPushEnds(t *testing.T) {
+	t.Parallel()
+	c, p, messages := push(t, 1)
+	for range 10 {
+		publish(t, c, "more than fits", nil)
+	}
+	bustest.Eventually(t, "messages are missed", func() bool {
+		_, err := p.Received(bustest.Within(t, messages))
+		return err != nil && strings.Contains(err.Error(), "was missed")
+	})
+
+	c, p, messages = push(t, 100)
+	stream, err := c.JetStream().Stream(bustest.Deadline(t), "PULLED")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range stream.ConsumerNames(bustest.Deadline(t)).Name() {
+		if err := stream.DeleteConsumer(bustest.Deadline(t), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for {
+		select {
+		case m := <-messages:
+			if _, err := p.Received(m); err != nil {
+				return // the server says that the consumer is deleted
+			}
+			continue
+		case <-p.Silence():
+			if p.Silent() == nil {
+				t.Error("silence is not reported")
+			}
+		case <-time.After(60 * time.Second):
+			t.Error("the consumer has not ended")
+		}
+		return
+	}
+}
