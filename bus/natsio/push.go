@@ -54,8 +54,8 @@ func NewPush(ctx context.Context, js jetstream.JetStream, stream, subject string
 	return p, nil
 }
 
-// Received returns the metadata of a message that has arrived; nil for a heartbeat, with which all is delivered that the
-// stream has. Its error means that the consumer has ended.
+// Received returns the metadata of a message that has arrived; nil for a heartbeat, with which all is delivered that
+// the stream has. Its error means that the consumer has ended.
 func (p *Push) Received(m *nats.Msg) (*nats.MsgMetadata, error) {
 	p.silence.Reset(3 * pushHeartbeat)
 	if m.Reply == "" {

@@ -33,8 +33,8 @@ type entry struct {
 	rollup   bool // it replaced all earlier revisions of the key
 }
 
-// watchBucket follows a key-value bucket. It returns nil when ctx ends, and when the connection was lost and is back. It
-// passes all stored entries to load, those of a key in their order, and then every change to next.
+// watchBucket follows a key-value bucket. It returns nil when ctx ends, and when the connection was lost and is back.
+// It passes all stored entries to load, those of a key in their order, and then every change to next.
 //
 // Entries with a time to live expire by the clock of this process, in expiring: the buckets that untrusted clients may
 // write do not allow roll-ups, so the server cannot store markers there for expired entries (decision 59). An entry
