@@ -87,6 +87,30 @@ type Approve struct {
 // Deny refuses a call that waits for approval. The model gets an error with the reason.
 type Deny struct{ ApprovalAnswer }
 
+// ReplacedArguments are arguments that a service or an approver has put in place of a call's: if the call is executed,
+// then with those of its last event that has some. By names who did it.
+type ReplacedArguments struct {
+	Call       CallKey         `json:"call"`
+	ToolCallID string          `json:"toolCallId"`
+	Arguments  json.RawMessage `json:"arguments"`
+	By         string          `json:"by,omitempty"`
+}
+
+// ReplacesArguments returns the arguments that an event puts in place of a call's, nil if it does not.
+func ReplacesArguments(data EventData) *ReplacedArguments {
+	switch d := data.(type) {
+	case *HookDecision:
+		if d.Args != nil && !d.Block {
+			return &ReplacedArguments{d.Call, d.ToolCallID, d.Args, d.By}
+		}
+	case *ApprovalResolved:
+		if d.Args != nil && d.Approved {
+			return &ReplacedArguments{d.Call, d.ToolCallID, d.Args, d.By}
+		}
+	}
+	return nil
+}
+
 // Answer returns an answer to this request. If the request has a digest, the answer is for no other request.
 func (e *ApprovalRequested) Answer(reason string) ApprovalAnswer {
 	return ApprovalAnswer{Call: e.Call, Digest: e.Digest, Reason: reason}

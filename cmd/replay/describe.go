@@ -1,15 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// describe returns an event on one line.
-func describe(data schemas.EventData) string {
-	return oneLine(string(data.EventType())+strings.TrimRight(" "+details(data), " "), maxLine)
+// describe returns an event on one line, cut at a number of characters; 0 means no limit.
+func describe(data schemas.EventData, cut int) string {
+	return oneLine(string(data.EventType())+strings.TrimRight(" "+details(data), " "), cut)
 }
 
 func details(data schemas.EventData) string {
@@ -94,16 +95,82 @@ func callDetails(data schemas.EventData) string {
 		}
 		return fmt.Sprintf("%s %s%s", d.ToolCallID, how, because(d.Reason))
 	case *schemas.HookDecision:
-		how := "lets pass"
-		switch {
-		case d.Block:
-			how = "blocks"
-		case d.Ask:
-			how = "asks for approval of"
-		}
-		return fmt.Sprintf("%s %s %s%s", d.Hook, how, d.ToolCallID, because(d.Reason))
+		return decisionDetails(d)
 	}
 	return familyDetails(data)
+}
+
+// decisionDetails describes what services decided at a hook, and all that they changed.
+func decisionDetails(d *schemas.HookDecision) string {
+	changes := changesOf(d)
+	how := "lets pass"
+	switch {
+	case d.Block:
+		how = "blocks"
+	case d.Ask:
+		how = "asks for approval of"
+	case d.Handled:
+		how = "handles"
+	case len(changes) > 0:
+		how = "changes"
+	}
+	words := []string{string(d.Hook), how}
+	if about := cmp.Or(d.ToolCallID, d.CommandID, d.MessageID); about != "" {
+		words = append(words, about)
+	}
+	text := strings.Join(append([]string{strings.Join(words, " ")}, changes...), ", ")
+	if d.By != "" {
+		text += ", decided by " + d.By
+	}
+	text += because(d.Reason)
+	for _, f := range d.Failures {
+		text += fmt.Sprintf("; no answer of %s%s", f.Service, because(f.Error))
+	}
+	return text
+}
+
+// changesOf lists what a decision puts in place of something else. Values that a later event has are only named.
+func changesOf(d *schemas.HookDecision) (changes []string) {
+	add := func(is bool, format string, values ...any) {
+		if is {
+			changes = append(changes, fmt.Sprintf(format, values...))
+		}
+	}
+	add(d.Handled, "no run gets it")
+	add(d.Args != nil, "arguments %s", d.Args)
+	unrecorded := ""
+	if d.Hook == schemas.HookContext || d.Hook == schemas.HookBeforeProviderRequest {
+		unrecorded = " (not in the log)"
+	}
+	add(len(d.Changed) > 0, "new %s%s", strings.Join(d.Changed, ", "), unrecorded)
+	add(len(d.Messages) > 0, "messages %s", jsonOf(d.Messages))
+	for _, s := range d.Sources {
+		add(true, "from %s", s.Path)
+	}
+	if d.SystemPrompt != nil {
+		add(true, "system prompt %q", *d.SystemPrompt)
+	}
+	add(d.Compaction != nil, "compaction %s", jsonOf(d.Compaction))
+	add(d.Summary != "", "summary %q", d.Summary)
+	if d.CustomInstructions != nil {
+		add(true, "instructions %q", *d.CustomInstructions)
+	}
+	if d.ReplaceInstructions != nil {
+		add(true, "instructions replace the usual ones: %t", *d.ReplaceInstructions)
+	}
+	if d.Label != nil {
+		add(true, "label %q", *d.Label)
+	}
+	return changes
+}
+
+// jsonOf returns a part of an event as JSON.
+func jsonOf(v any) string {
+	raw, err := schemas.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
 }
 
 // familyDetails describes events between a session and its sub-agents.

@@ -56,11 +56,11 @@ func (t *transcript) event(e schemas.Event) error {
 	case *schemas.TranscriptReplaced:
 		return t.print(t.replaced(e, d))
 	}
-	if !t.events {
+	if !t.events && schemas.ReplacesArguments(e.Data) == nil { // the reply has only what the model asked for
 		return nil
 	}
-	return t.print(t.style.dim(fmt.Sprintf("#%d %s %s", e.Seq, e.Time.UTC().Format("15:04:05.000"), describe(e.Data))) +
-		"\n")
+	at := e.Time.UTC().Format("15:04:05.000")
+	return t.print(t.style.dim(fmt.Sprintf("#%d %s %s", e.Seq, at, describe(e.Data, t.cut))) + "\n")
 }
 
 // print writes whole lines.

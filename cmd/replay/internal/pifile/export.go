@@ -138,6 +138,13 @@ func (x *exporter) new(e schemas.Event, nodes []loop.Node) error {
 	case *schemas.Name:
 		return x.onTheWay(e, "n", line{Type: sessionfile.TypeName, Name: &d.Name})
 	}
+	if r := schemas.ReplacesArguments(e.Data); r != nil {
+		data, err := schemas.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("event %s: %w", e.ID(), err)
+		}
+		return x.onTheWay(e, "a", line{Type: sessionfile.TypeCustom, CustomType: argsType, Data: data})
+	}
 	for _, n := range nodes {
 		if err := x.node(e, n); err != nil {
 			return fmt.Errorf("event %s: %w", e.ID(), err)
@@ -185,6 +192,9 @@ func (x *exporter) node(e schemas.Event, n loop.Node) error {
 	switch d := e.Data.(type) {
 	case *schemas.Custom:
 		l = line{Type: sessionfile.TypeCustom, CustomType: d.CustomType, Data: d.Data}
+		if l.CustomType == argsType { // a client's, which must not say what was executed
+			l.CustomType = "client:" + argsType
+		}
 	case *schemas.AddMessage:
 		l = line{Type: sessionfile.TypeCustomMessage, CustomType: d.CustomType, Content: d.Content, Display: &d.Display}
 		if len(d.Details) > 0 {

@@ -8,10 +8,12 @@ import (
 	"github.com/loopbus/loopbus/sessionfile"
 )
 
-// The customTypes of the entries and events that only this package creates.
+// The customTypes of the entries and events that only this package creates. An entry of argsType has a call's
+// [schemas.ReplacedArguments]; it is between the reply and the result.
 const (
 	leafType = "loopbus.leaf" // an entry that only marks the leaf as the last entry of a file
 	fileType = "loopbus.file" // an event with lines of an imported file
+	argsType = "loopbus.replaced_arguments"
 )
 
 // A line is an entry of a file. It has the members of all types.

@@ -58,16 +58,16 @@ func newAnswers(session string) *Answers {
 
 // record records an event that was just folded into the state.
 func (a *Answers) record(s *loop.State, e schemas.Event) {
+	if r := schemas.ReplacesArguments(e.Data); r != nil && a.open[r.Call] != nil {
+		one := a.open[r.Call]
+		one.keys = append(one.keys, callKey(one.tool, r.Arguments))
+	}
 	switch d := e.Data.(type) {
 	case *schemas.ToolExecutionStart:
 		def := s.Definition(d.ToolName)
 		a.open[schemas.NewCallKey(e.Seq)] = &answer{tool: d.ToolName,
 			keys:    []string{callKey(d.ToolName, prepared(def, d.Args))},
 			repeats: def != nil && def.EffectClass() == schemas.EffectReadOnly}
-	case *schemas.HookDecision: // a service may have had the call executed with other arguments
-		if one := a.open[d.Call]; one != nil && d.Args != nil {
-			one.keys = append(one.keys, callKey(one.tool, d.Args))
-		}
 	case *schemas.ToolExecutionEnd:
 		one := a.open[d.Call]
 		delete(a.open, d.Call)

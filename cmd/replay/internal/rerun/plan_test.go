@@ -159,6 +159,33 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestAnswersOfReplacedArguments holds that a call is also the same if it has the arguments that a service or an approver
+// has put in place of the model's.
+func TestAnswersOfReplacedArguments(t *testing.T) {
+	t.Parallel()
+	events := []schemas.EventData{&schemas.TranscriptReplaced{Messages: schemas.Messages{user("x")}},
+		&schemas.AgentStart{Config: config}, &schemas.TurnStart{}}
+	at := uint64(len(events))
+	key := schemas.NewCallKey(at + 1)
+	events = append(events,
+		&schemas.ToolExecutionStart{ToolCallID: "a", ToolName: "write", Args: json.RawMessage(`{"n":1}`)},
+		&schemas.HookDecision{Hook: schemas.HookBeforeToolCall, ToolCallID: "a", Call: key, Ask: true,
+			Args: json.RawMessage(`{"n":2}`)},
+		&schemas.ApprovalRequested{ToolCallID: "a", ToolName: "write", Call: key, Args: json.RawMessage(`{"n":2}`)},
+		&schemas.ApprovalResolved{ToolCallID: "a", Call: key, Approved: true, Args: json.RawMessage(`{"n":3}`)},
+		&schemas.ToolExecutionEnd{ToolCallID: "a", ToolName: "write", Call: key, Worker: "w",
+			Result: schemas.TextResult("done")})
+	for args, found := range map[string]bool{`{"n":1}`: true, `{"n":2}`: true, `{"n":3}`: true, `{"n":4}`: false} {
+		p, err := rerun.NewPlan("s", at, log(events...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g := p.Answers.Take("c100", "write", json.RawMessage(args)); g.Missing == found {
+			t.Errorf("%s: answered %t, want %t", args, !g.Missing, found)
+		}
+	}
+}
+
 // TestModel holds how a model is named.
 func TestModel(t *testing.T) {
 	t.Parallel()

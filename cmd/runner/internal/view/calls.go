@@ -32,6 +32,18 @@ func (t *Terminal) begin(e schemas.Event, d *schemas.ToolExecutionStart) {
 	t.say(cyan, cli.OneLine(fmt.Sprintf("> %s %s", d.ToolName, Compact(d.Args))))
 }
 
+// replaced prints the arguments that were put in place of the printed ones, before the call is executed.
+func (t *Terminal) replaced(r *schemas.ReplacedArguments) {
+	if c := t.calls[r.Call]; c != nil {
+		t.of(r.Call, c.name)
+	}
+	by := ""
+	if r.By != "" {
+		by = " by " + r.By
+	}
+	t.say(cyan, cli.OneLine(fmt.Sprintf("  (arguments replaced%s) %s", by, Compact(r.Arguments))))
+}
+
 // of prints which call the following output belongs to, unless that was printed last.
 func (t *Terminal) of(key schemas.CallKey, name string) {
 	if t.speaking == key {

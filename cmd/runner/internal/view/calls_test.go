@@ -94,6 +94,30 @@ func TestCallsThatWaitForAWorker(t *testing.T) {
 	}
 }
 
+// Arguments that a service or an approver has put in place of the printed ones are printed too, but not those of a call
+// that was blocked.
+func TestReplacedArgumentsArePrinted(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	show := NewTerminal(&out, false)
+	for seq, data := range []schemas.EventData{
+		&schemas.ToolExecutionStart{ToolName: "bash", Args: []byte(`{"a":1}`)},
+		&schemas.ToolExecutionStart{ToolName: "ls", Args: []byte(`{"b":1}`)},
+		&schemas.HookDecision{Call: "c1", Args: []byte(`{"a":2}`), By: "svc\nx"},
+		&schemas.HookDecision{Call: "c2", Args: []byte(`{"b":2}`), Block: true},
+		&schemas.ApprovalResolved{Call: "c1", Approved: true, Args: []byte(`{"a":3}`)},
+	} {
+		if err := show.Event(schemas.Event{Session: "s1", Seq: uint64(seq + 1), Data: data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "> bash {\"a\":1}\n> ls {\"b\":1}\n  bash c1:\n  (arguments replaced by svc\\nx) {\"a\":2}\n" +
+		"  (arguments replaced) {\"a\":3}\n"
+	if d := cmp.Diff(want, out.String()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
 // Who approves a call sees all of its arguments, on one line: a model must not hide the end of a command behind
 // spaces.
 func TestArgumentsToApproveAreShownWhole(t *testing.T) {

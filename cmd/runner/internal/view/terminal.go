@@ -69,6 +69,9 @@ func (t *Terminal) Update(u schemas.Update) error {
 // Event prints what an event adds.
 func (t *Terminal) Event(e schemas.Event) error {
 	t.waiting.Event(e, time.Now())
+	if r := schemas.ReplacesArguments(e.Data); r != nil {
+		t.replaced(r)
+	}
 	switch d := e.Data.(type) {
 	case *schemas.MessageStart:
 		if d.Role == schemas.RoleAssistant {
