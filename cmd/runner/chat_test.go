@@ -1,11 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -40,6 +46,34 @@ func TestChatWithoutATerminal(t *testing.T) {
 	got = chat("three\n")
 	if at := strings.Index(got, history); at < 0 || !strings.Contains(got[at:], "you: three\nthird answer\n") {
 		t.Errorf("%q is missing, or what follows it, in:\n%s", history, got)
+	}
+}
+
+// A line that starts no run holds up none of the others: a service may keep an input from all runs.
+func TestChatWithInputsThatAreHandled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.conn.NATS().Subscribe("agent.hook.input", func(m *nats.Msg) {
+		_ = m.Respond(fmt.Appendf(nil, `{"handled":%t,"by":"desk"}`, bytes.Contains(m.Data, []byte("for the desk"))))
+	})
+	if err := errors.Join(err, w.conn.NATS().Flush()); err != nil {
+		t.Fatal(err)
+	}
+	script := write(t, "script.json", `[{"text":"said by the model"}]`)
+	start(t, nil, "--nats", w.url, "--id", "r1", "--model", "scripted", "--script", script, "--hook", "input", "--http",
+		"127.0.0.1:0", "--log-json").ready()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	var out strings.Builder
+	p, _ := program()
+	io := ioOf(strings.NewReader("this is for the desk\nhello\nfor the desk too\n"), &out)
+	if err := p.Run(ctx, []string{"chat", "--nats", w.url, "--session", "s1"}, io); err != nil || ctx.Err() != nil {
+		t.Errorf("%v, %v", err, context.Cause(ctx))
+	}
+	const handled = "(no run gets this input: handled by input: desk)\n"
+	before, after, ok := strings.Cut(out.String(), "you: hello\nsaid by the model\n")
+	if !ok || !strings.HasSuffix(before, handled) || !strings.HasSuffix(after, handled) {
+		t.Errorf("the chat shows:\n%s", out.String())
 	}
 }
 

@@ -43,8 +43,8 @@ func (c *chat) item(i client.Item) error {
 		c.running = false
 		c.waiting.Clear()
 		c.rest()
-	case *schemas.CommandApplied: // its run has started; the history may contain others
-		delete(c.expected, d.CommandID)
+	case *schemas.CommandApplied: // its run has started, or a service has handled it
+		c.settle(d.CommandID)
 	case *schemas.CommandRejected:
 		c.settle(d.CommandID)
 	case *schemas.CommandSuperseded:
@@ -80,7 +80,7 @@ func (c *chat) begin() {
 	}
 }
 
-// settle records that a prompt starts no run.
+// settle records that a prompt will start no run any more.
 func (c *chat) settle(id string) {
 	delete(c.expected, id)
 	c.rest()

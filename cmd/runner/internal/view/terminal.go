@@ -81,6 +81,10 @@ func (t *Terminal) Event(e schemas.Event) error {
 		t.messageEnd(d)
 	case *schemas.ToolExecutionStart:
 		t.begin(e, d)
+	case *schemas.HookDecision:
+		if d.Handled {
+			t.say(dim, "(no run gets this input: handled by "+d.By+")")
+		}
 	case *schemas.ApprovalResolved:
 		if c := t.calls[d.Call]; c != nil {
 			c.since = e.Time
