@@ -32,5 +32,6 @@
 //
 // Every method that makes a request returns when its context ends, or after [Options].RequestTimeout. Within that
 // time it retries while the connection is lost or the server has no leader. A missing permission is reported as an
-// error that names the subject.
+// error that names the subject. A command may be stored although sending it returned an error: then the error wraps
+// [ErrUnacknowledged].
 package client

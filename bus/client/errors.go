@@ -57,6 +57,10 @@ var ErrNoStreams = errors.New("the server has no loopbus streams: start a runner
 var ErrInboxFull = errors.New("the inbox is full: a thousand commands of this kind wait for the session, or the " +
 	"inbox of all sessions has reached its limit; try again when runners have caught up")
 
+// ErrUnacknowledged is wrapped if a command was published and the server did not say in time whether it stored it. To
+// send it again with the same id ([WithID]) is harmless.
+var ErrUnacknowledged = errors.New("not acknowledged, so it may be stored")
+
 // ErrDamaged is wrapped if stored data is not what a runner writes: events of a log are missing or cannot be decoded,
 // or a payload does not match its digest. The same error ends a loop whose session was deleted and has begun again.
 var ErrDamaged = errors.New("the log is damaged")

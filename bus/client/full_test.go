@@ -6,11 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/client"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -56,6 +60,27 @@ func TestFullInboxIsReported(t *testing.T) {
 	defer room.Stop()
 	if _, err := patient.Session("s1").Send(t.Context(), &schemas.Abort{}); err != nil {
 		t.Errorf("while there is room: %v", err)
+	}
+}
+
+// Whether a command may be stored in spite of the error is known to the sender: it may, if it was published and the
+// server did not answer.
+func TestWhatMayBeStoredIsReported(t *testing.T) {
+	t.Parallel()
+	s := bustest.NATS(t, &server.Options{JetStream: true})
+	c := bustest.Dial(t, bus.ConnOptions{URL: s.ClientURL(), Name: t.Name()})
+	bustest.Setup(t, c, streams.Options{Partitions: bustest.SmallPartitions})
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := c.NATS().Subscribe("held", func(*nats.Msg) { cancel() })
+	if err = errors.Join(err, c.NATS().Flush(), s.GlobalAccount().AddMapping("agent.cmd.s1.abort", "held")); err != nil {
+		t.Fatal(err)
+	}
+	session := bustest.Client(t, c).Session("s1")
+	for _, published := range []bool{true, false} { // the second time, the context has ended before
+		_, err := session.Send(ctx, &schemas.Abort{})
+		if !errors.Is(err, context.Canceled) || errors.Is(err, client.ErrUnacknowledged) != published {
+			t.Errorf("got %v, want it not acknowledged: %t", err, published)
+		}
 	}
 }
 

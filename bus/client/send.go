@@ -72,7 +72,8 @@ type Sent struct {
 // Send sends a command of any kind and returns when the server has stored it; it does not wait for the command's
 // effect. The client needs the permission to publish the command and, for an input over 400 KiB, which is uploaded
 // first, those of the role inputs. Send retries until the command is stored, which its id makes harmless. If the
-// inbox takes no more commands during all that time, the error wraps [ErrInboxFull].
+// inbox takes no more commands during all that time, the error wraps [ErrInboxFull]. If the command may be stored in
+// spite of the error, it wraps [ErrUnacknowledged].
 func (s *Session) Send(ctx context.Context, data schemas.CommandData, opts ...Option) (Sent, error) {
 	kind := data.CommandKind()
 	var o sendOptions
@@ -92,18 +93,27 @@ func (s *Session) Send(ctx context.Context, data schemas.CommandData, opts ...Op
 		}
 		msg.Header[schemas.HeaderDataRef], msg.Data = []string{schemas.EncodeHeaderValue(ref)}, nil
 	}
+	unanswered := false // one of the attempts
 	publish := func(ctx context.Context) (err error) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		ack, err = s.c.js.PublishMsg(ctx, msg)
 		if natsio.NoRoom(err) {
 			return fmt.Errorf("%w (%w)", ErrInboxFull, err)
 		}
-		return s.c.explain(err, msg.Subject)
+		err = s.c.explain(err, msg.Subject)
+		unanswered = unanswered || natsio.IsAny(err, context.DeadlineExceeded, context.Canceled, nats.ErrTimeout)
+		return err
 	}
 	err = s.c.retry(ctx, publish)
 	duplicate := err == nil && ack.Duplicate
 	if duplicate {
 		msg.Header.Set(jetstream.MsgIDHeader, msg.Header.Get(jetstream.MsgIDHeader)+"/"+rand.Text())
 		err = s.c.retry(ctx, publish)
+	}
+	if err != nil && unanswered {
+		err = fmt.Errorf("%w: %w", ErrUnacknowledged, err)
 	}
 	if err != nil {
 		return Sent{}, fmt.Errorf("client: send %s %s to session %s: %w", kind, o.id, s.id, err)

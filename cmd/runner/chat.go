@@ -32,9 +32,15 @@ func (c *chatCommand) Check(call *cli.Call) []error {
 
 // Run chats until the user leaves.
 func (c *chatCommand) Run(ctx context.Context, io *cli.IO) error {
+	return interrupted(ctx, c.run(ctx, io), func() string {
+		return c.Options.afterwards("what session " + c.Session + " has received")
+	})
+}
+
+func (c *chatCommand) run(ctx context.Context, io *cli.IO) error {
 	o := &c.Options
 	if o.Server.embedded() {
-		return withRunner(ctx, c.call, o, c.Session, func(ctx context.Context, cl *client.Client) error {
+		return withRunner(ctx, c.call, o, func(ctx context.Context, cl *client.Client) error {
 			return c.converse(ctx, cl, io)
 		})
 	}

@@ -21,35 +21,34 @@ import (
 // already.
 var errUnusual = cli.StatusError{Status: cli.StatusBad}
 
-// runPrompt executes `runner run`: with an embedded server and runner or, with --nats, as a client.
+// runPrompt executes `runner run`: with an embedded server and runner or, with --nats, as a client. After an interrupt
+// its error says what becomes of the prompt.
 func runPrompt(ctx context.Context, call *cli.Call, o *options, once *onceSettings) error {
-	if err := once.read(call.IO.Stdin); err != nil {
-		return err
-	}
 	if once.Session == "" {
 		once.Session = randomID("s-")
 	}
-	if !o.Server.embedded() {
-		return runRemote(ctx, call, o, once)
+	shot := newOneShot(call.IO, once)
+	err := shot.read(ctx)
+	switch {
+	case err != nil:
+	case o.Server.embedded():
+		err = withRunner(ctx, call, o, func(ended context.Context, c *client.Client) error {
+			shot.connect(c)
+			shot.approver.alone = !call.Given("listen")
+			return shot.run(ended)
+		})
+	default:
+		err = shot.runRemote(ctx, call, o)
 	}
-	return runEmbedded(ctx, call, o, once)
-}
-
-// runEmbedded starts a runner with an embedded server and sends it the prompt as any client would.
-func runEmbedded(ctx context.Context, call *cli.Call, o *options, once *onceSettings) error {
-	return withRunner(ctx, call, o, once.Session, func(ended context.Context, c *client.Client) error {
-		shot, err := newOneShot(c, call.IO, once)
-		if err != nil {
-			return err
-		}
-		shot.approver.alone = !call.Given("listen")
-		return shot.run(ended)
-	})
+	if shot.over {
+		return err
+	}
+	return interrupted(ctx, err, func() string { return shot.fate(o) })
 }
 
 // withRunner starts a runner with an embedded server, calls use with a client of it, and stops the runner when use
 // returns.
-func withRunner(ctx context.Context, call *cli.Call, o *options, session string,
+func withRunner(ctx context.Context, call *cli.Call, o *options,
 	use func(context.Context, *client.Client) error,
 ) error {
 	if notice := o.Models.chosenBecause; notice != "" {
@@ -62,71 +61,96 @@ func withRunner(ctx context.Context, call *cli.Call, o *options, session string,
 	defer s.close()
 	ended, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	outcome := errors.New("the runner stopped before the run ended")
+	outcome := errors.New("the runner stopped before it was ready")
 	err = s.run(ended, func(ended context.Context) error {
 		select {
 		case <-s.Ready():
 		case <-ended.Done():
-			outcome = s.interrupted(ctx, session)
+			if ctx.Err() != nil {
+				outcome = ctx.Err()
+			}
 			return nil
 		}
 		defer stop(wiring.ErrOver)
 		c, err := client.New(s.Conn.NATS(), client.Options{Prefix: o.Server.Prefix, Name: o.Server.ID})
 		if err != nil {
 			outcome = err
-		} else if outcome = use(ended, c); ctx.Err() != nil {
-			outcome = s.interrupted(ctx, session)
+		} else {
+			outcome = use(ended, c)
 		}
 		return nil
 	})
+	if err != nil && errors.Is(outcome, err) { // the failure of the runner has ended use
+		return outcome
+	}
 	return errors.Join(outcome, err)
 }
 
-// interrupted returns an error that explains what happens to the run of a session after an interrupt.
-func (s *service) interrupted(ctx context.Context, session string) error {
-	text := fmt.Sprintf("%s; the run of session %s was stopped and is lost: without --store nothing is kept",
-		context.Cause(ctx), session)
-	if s.o.Server.Store != "" {
-		text = fmt.Sprintf("%s; the run of session %s continues when a runner is started with --store %s",
-			context.Cause(ctx), session, s.o.Server.Store)
-	}
-	return withStatus(ctx, errors.New(text))
-}
-
-// withStatus wraps an error with the exit status of the signal that ended ctx.
-func withStatus(ctx context.Context, err error) error {
+// interrupted returns the error after an interrupt, which has the exit status of the signal and says what becomes of
+// what was sent. Without an interrupt, and if err has a status already, it returns err.
+func interrupted(ctx context.Context, err error, fate func() string) error {
 	var signal signals.Received
-	if errors.As(context.Cause(ctx), &signal) {
-		return cli.StatusError{Status: signal.Status(), Err: err}
+	if status := new(cli.StatusError); errors.As(err, status) || !errors.As(context.Cause(ctx), &signal) {
+		return err
 	}
-	return err
+	text := fmt.Errorf("%w; %s", signal, fate())
+	if err != nil && !errors.Is(err, context.Canceled) && !errors.As(err, new(signals.Received)) {
+		text = errors.Join(text, err)
+	}
+	return cli.StatusError{Status: signal.Status(), Err: text}
 }
 
 // oneShot sends a prompt and prints its run.
 type oneShot struct {
+	once     *onceSettings
+	io       *cli.IO
 	session  *client.Session
 	prompt   schemas.Input
 	show     view.Shower
 	terminal *view.Terminal // nil with --json
 	approver *approver
 
+	sent   error  // of sending: nil, [client.ErrUnacknowledged] or errUnsent
+	over   bool   // the outcome was printed
+	server string // with --nats
+
 	mu sync.Mutex // guards output: the goroutine that reads approvals prints too
 }
 
-func newOneShot(c *client.Client, io *cli.IO, once *onceSettings) (*oneShot, error) {
-	in, err := once.input(io.Stdin)
-	if err != nil {
-		return nil, err
-	}
-	s := &oneShot{session: c.Session(once.Session), prompt: in}
+var errUnsent = errors.New("nothing was sent")
+
+func newOneShot(io *cli.IO, once *onceSettings) *oneShot {
+	s := &oneShot{once: once, io: io, sent: errUnsent}
 	if once.JSON {
 		s.show = view.JSON{Out: cli.JSONOut(io.Stdout, cli.IsTerminal(io.Stdout))}
 	} else {
 		s.terminal = view.NewTerminal(io.Stdout, cli.WantsColour(io.Stdout, io.Getenv))
 		s.show = s.terminal
 	}
-	s.approver = newApprover(s.session, c.Subjects(), io, s.say(io.Stderr))
-	return s, nil
+	return s
+}
+
+// read reads the prompt and its files. Reading from a terminal cannot be cancelled, so it may outlive the call.
+func (s *oneShot) read(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() {
+		err := s.once.read(s.io.Stdin)
+		if err == nil {
+			s.prompt, err = s.once.input(s.io.Stdin)
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *oneShot) connect(c *client.Client) {
+	s.session = c.Session(s.once.Session)
+	s.approver = newApprover(s.session, c.Subjects(), s.io, s.say(s.io.Stderr))
 }
 
 // say returns a function that prints a line of the program itself: between the output for a person, or to stderr with
@@ -146,10 +170,15 @@ func (s *oneShot) say(stderr io.Writer) func(string) {
 // run sends the prompt and prints the run until it ends.
 func (s *oneShot) run(ctx context.Context) error {
 	run, err := s.session.Prompt(ctx, s.prompt)
+	if err == nil || errors.Is(err, client.ErrUnacknowledged) {
+		s.sent = err
+	}
 	if err != nil {
 		return err
 	}
-	return s.follow(ctx, run)
+	err = s.follow(ctx, run)
+	s.over = err == nil || err == errUnusual
+	return err
 }
 
 func (s *oneShot) follow(ctx context.Context, run *client.Run) error {

@@ -47,7 +47,7 @@ func unused(call *cli.Call) (names []string) {
 }
 
 // runRemote sends the prompt to the runners at --nats.
-func runRemote(ctx context.Context, call *cli.Call, o *options, once *onceSettings) error {
+func (s *oneShot) runRemote(ctx context.Context, call *cli.Call, o *options) error {
 	if names := unused(call); len(names) > 0 {
 		fmt.Fprintf(call.IO.Stderr, "ignored, because the runners at --nats decide: %s\n", strings.Join(names, ", "))
 	}
@@ -56,22 +56,16 @@ func runRemote(ctx context.Context, call *cli.Call, o *options, once *onceSettin
 		return err
 	}
 	defer c.Close()
-	shot, err := newOneShot(c, call.IO, once)
-	if err != nil {
+	s.server = dial.Connected(c.NATS())
+	s.connect(c)
+	if err := setSession(ctx, s.session, call, o); err != nil {
 		return err
 	}
-	if err := setSession(ctx, shot.session, call, o); err != nil {
-		return err
+	err = s.run(ctx)
+	if ctx.Err() != nil && s.once.AbortOnExit && s.sent == nil && !s.over { // else it would abort the run of another
+		return s.abort(ctx)
 	}
-	err = shot.run(ctx)
-	if ctx.Err() == nil {
-		return err
-	}
-	if once.AbortOnExit {
-		return withStatus(ctx, shot.abort(ctx))
-	}
-	const text = "%s; the run of session %s continues. To follow it: replay show %s --follow --nats %s"
-	return withStatus(ctx, fmt.Errorf(text, context.Cause(ctx), once.Session, once.Session, dial.Connected(c.NATS())))
+	return err
 }
 
 // setSession sends the commands for the settings that were given, each after the previous one has taken effect.
@@ -100,16 +94,35 @@ func setSession(ctx context.Context, s *client.Session, call *cli.Call, o *optio
 	return nil
 }
 
+// fate says what becomes of the prompt when this process ends.
+func (s *oneShot) fate(o *options) string {
+	id := s.once.Session
+	follow, look := "", ""
+	if s.server != "" {
+		follow = fmt.Sprintf(". To follow it: replay show %s --follow --nats %s", id, s.server)
+		look = fmt.Sprintf(". To see whether it is: replay show %s --nats %s", id, s.server)
+	}
+	run := o.afterwards("the run of session " + id)
+	switch {
+	case s.sent == nil:
+		return run + follow
+	case errors.Is(s.sent, client.ErrUnacknowledged):
+		return fmt.Sprintf("the prompt was sent to session %s, but not acknowledged: if it is stored, %s%s", id, run, look)
+	}
+	return "nothing was sent to session " + id
+}
+
 // abortTimeout limits how long an aborted run may take to end.
 const abortTimeout = 15 * time.Second
 
 // abort aborts the run after an interrupt. It always returns an error, which tells the outcome.
 func (s *oneShot) abort(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
+	done, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 	defer cancel()
-	if err := s.session.Abort(ctx, cause.Error()); err != nil {
-		return fmt.Errorf("%w; abort the run of session %s: %w", cause, s.session.ID(), err)
+	err := s.session.Abort(done, context.Cause(ctx).Error())
+	text := fmt.Sprintf("the run of session %s is aborted", s.session.ID())
+	if err != nil {
+		text = fmt.Sprintf("abort the run of session %s: %v", s.session.ID(), err)
 	}
-	return fmt.Errorf("%w; the run of session %s is aborted", cause, s.session.ID())
+	return interrupted(ctx, nil, func() string { return text })
 }

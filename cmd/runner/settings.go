@@ -193,4 +193,15 @@ func (o *options) private() []string {
 	return append(files, strings.Fields(o.Models.KeyCommand)...)
 }
 
+// afterwards says what becomes of something in a session when this process ends.
+func (o *options) afterwards(what string) string {
+	switch {
+	case !o.Server.embedded():
+		return what + " continues"
+	case o.Server.Store != "":
+		return what + " continues when a runner is started with --store " + o.Server.Store
+	}
+	return what + " was stopped and is lost: without --store nothing is kept"
+}
+
 func randomID(prefix string) string { return prefix + strings.ToLower(rand.Text()[:10]) }
