@@ -25,6 +25,7 @@ type VerifyOptions struct {
 type Report struct {
 	Session  string
 	Events   uint64 // without a fault, from the first on
+	Hash     string // of the message with the last of them, which the next message will have to carry
 	Blobs    int    // payloads found in the object store that match their digests
 	Snapshot uint64 // sequence of the snapshot that was checked, 0 if there is none
 	// Foreign are the foreign messages on the log's subject, by their sequences in the stream: the first [MaxForeign] of
@@ -68,7 +69,8 @@ func (f *Fault) Error() string {
 //
 // The report has the first fault. An error means that the verification could not be completed.
 //
-// The log alone does not show whether its last events were removed; a snapshot beyond its end does.
+// The log alone does not show whether its last events were removed, or its last message was changed. A snapshot of those
+// events does, and so does the report's hash, if it was kept.
 func (s *Store) Verify(ctx context.Context, session string, o VerifyOptions) (Report, error) {
 	return verify(ctx, s, session, o)
 }
@@ -167,6 +169,7 @@ func (v *verifier) check(ctx context.Context, rec record) error {
 		}
 	}
 	v.chain.seq, v.chain.tail, v.chain.hash = v.report.Events, rec.stream, rec.hash()
+	v.report.Hash = v.chain.hash
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -76,11 +77,46 @@ func TestDamagedLogs(t *testing.T) {
 	got := w.replay("verify")
 	expect(t, got, cli.StatusBad, "service: BAD: event 17: id: expected service/17, found service/18", "")
 	expect(t, got, cli.StatusBad, "big: BAD: event 3: previous hash", "")
-	expect(t, got, cli.StatusBad, "agent: ok, 30 events\n", "")
+	expect(t, got, cli.StatusBad, "agent: ok, 30 events, hash ", "")
 	expect(t, got, cli.StatusBad, "3 sessions, 2 bad\n", "")
 	expect(t, w.replay("verify", "agent"), cli.StatusOK, "1 session, 0 bad", "")
 	expect(t, w.replay("verify", "--json", "service"), cli.StatusBad,
-		`"session":"service","ok":false,"events":16,"event":17,"problem":`, "")
+		`"session":"service","ok":false,"events":16,"hash":"`, "")
+	expect(t, w.replay("verify", "--json", "service"), cli.StatusBad, `","event":17,"problem":`, "")
+}
+
+// Nothing in a log follows from its last message. The hash that verify gives tells whether it is the same as before, and
+// is in the message after it.
+func TestVerifyGivesTheLastHash(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ended := func(session string, reason schemas.TerminationReason) (v verdict) {
+		wr := w.writer(session)
+		wr.append(&schemas.AgentStart{Config: &schemas.RunConfig{Model: schemas.ModelRef{ID: "m1"}}})
+		wr.append(&schemas.AgentEnd{TerminationReason: reason})
+		got := w.replay("verify", session, "--json")
+		if err := json.Unmarshal([]byte(got.stdout), &v); err != nil || !v.OK || v.Events != 2 || len(v.Hash) != 64 {
+			t.Fatalf("%v: %v", got, err)
+		}
+		return v
+	}
+	stream, err := w.conn.JetStream().Stream(w.ctx(), schemas.StreamEvents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := ended("s1", schemas.EndAbort)
+	if err := stream.Purge(w.ctx(), jetstream.WithPurgeSubject(w.conn.Subjects().Event("s1"))); err != nil {
+		t.Fatal(err)
+	}
+	after := ended("s1", schemas.EndNoToolCalls)
+	if after.Hash == before.Hash {
+		t.Errorf("the hash is %s with either end", after.Hash)
+	}
+	expect(t, w.replay("verify", "s1"), cli.StatusOK, "s1: ok, 2 events, hash "+after.Hash+"\n", "")
+	wr := w.writer("s1")
+	wr.event.Seq = 2
+	wr.append(&schemas.ErrorEvent{Code: "next"})
+	expect(t, w.replay("export", "s1"), cli.StatusOK, `"prevhash":"`+after.Hash+`"`, "")
 }
 
 func TestDamagedPayload(t *testing.T) {
@@ -135,7 +171,7 @@ func TestVerifyComparesSnapshots(t *testing.T) {
 		}
 	}
 	save(20)
-	expect(t, w.replay("verify"), cli.StatusOK, "agent: ok, 30 events, snapshot at 20\n", "")
+	expect(t, w.replay("verify"), cli.StatusOK, "agent: ok, 30 events, snapshot at 20, hash ", "")
 	save(21)
 	says := fmt.Sprintf("agent: BAD: event 21: snapshot version %d", loop.FoldVersion)
 	expect(t, w.replay("verify"), cli.StatusBad, says, "")

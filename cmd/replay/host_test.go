@@ -48,7 +48,7 @@ func TestVerifyOfWhatAHostHasSaved(t *testing.T) {
 		}
 	}
 	deliver("c1", &schemas.Prompt{Input: schemas.Input{Text: "go <there>"}})
-	expect(t, w.replay("verify"), cli.StatusOK, "hosted: ok, 9 events, snapshot at 9\n", "")
+	expect(t, w.replay("verify"), cli.StatusOK, "hosted: ok, 9 events, snapshot at 9, hash ", "")
 	expect(t, w.replay("list"), cli.StatusOK, "waiting for tools", "")
 	call := <-tools.calls
 	deliver("c2", &schemas.ToolResponse{Call: call.Call, ToolCallID: call.ToolCallID, ToolName: call.ToolName,

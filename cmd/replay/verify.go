@@ -17,7 +17,8 @@ import (
 type verdict struct {
 	Session  string   `json:"session"`
 	OK       bool     `json:"ok"`
-	Events   uint64   `json:"events"` // number of valid events from the first on
+	Events   uint64   `json:"events"`         // number of valid events from the first on
+	Hash     string   `json:"hash,omitempty"` // of the message with the last valid event
 	Blobs    int      `json:"blobs,omitempty"`
 	Snapshot uint64   `json:"snapshot,omitempty"` // sequence of the snapshot that was checked
 	Foreign  int      `json:"foreign,omitempty"`  // messages on the log's subject that do not belong to it
@@ -66,7 +67,7 @@ func (a *app) verify(ctx context.Context, session string) verdict {
 		Refold:  func(events iter.Seq[schemas.Event]) ([]byte, error) { return refold(session, events) },
 	})
 	v := verdict{Session: session, OK: err == nil && report.OK() && report.Events > 0, Events: report.Events,
-		Blobs: report.Blobs, Snapshot: report.Snapshot, Foreign: report.ForeignCount, at: report.Foreign}
+		Hash: report.Hash, Blobs: report.Blobs, Snapshot: report.Snapshot, Foreign: report.ForeignCount, at: report.Foreign}
 	switch {
 	case err != nil:
 		v.Problem = err.Error()
@@ -95,6 +96,7 @@ func (a *app) printVerdict(v verdict) error {
 	if v.Snapshot > 0 {
 		fmt.Fprintf(a.out, ", snapshot at %d", v.Snapshot)
 	}
+	fmt.Fprintf(a.out, ", hash %s", v.Hash)
 	if v.Foreign > 0 {
 		fmt.Fprintf(a.out, "; %s on its subject that no log wrote, at %s of the stream", plural(v.Foreign, "message"),
 			places(v.at, v.Foreign))
