@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,8 +23,8 @@ const (
 	defaultEvery   = 5 * time.Second
 	defaultSilent  = 30 * time.Second
 	defaultLongest = time.Hour
-	// maxChecked limits the sessions that one round looks for in the queues. The others come next.
-	maxChecked = 100
+	// maxChecked limits the sessions that one round looks for in the queues: those that are due the longest.
+	maxChecked = 500
 	// roundTimeout bounds one round.
 	roundTimeout = 30 * time.Second
 )
@@ -58,9 +59,10 @@ type Watchdog struct {
 
 // watched is a session that was silent since the round that has noted it.
 type watched struct {
-	last uint64
-	wait time.Duration
-	due  time.Time // when it is looked for in the queues
+	session string
+	last    uint64
+	wait    time.Duration
+	due     time.Time // when it is looked for in the queues
 }
 
 // New returns a Watchdog on c, which the caller keeps open while it uses the Watchdog. It does nothing before
@@ -90,24 +92,25 @@ func (w *Watchdog) round(ctx context.Context) error {
 	defer cancel()
 	now, before := time.Now(), w.watched
 	w.watched = map[string]*watched{}
-	checked := 0
-	var failed error
+	var due []*watched
 	for _, s := range w.o.Sessions() {
 		x := before[s.Name]
 		if x == nil || x.last != s.Last {
-			x = &watched{s.Last, w.o.Silent, now.Add(w.o.Silent)}
+			x = &watched{s.Name, s.Last, w.o.Silent, now.Add(w.o.Silent)}
 		}
-		w.watched[s.Name] = x
-		if now.Before(x.due) || checked == maxChecked || failed != nil {
-			continue
-		}
-		checked++
-		if failed = w.check(ctx, s.Name); failed == nil {
-			x.wait = min(2*x.wait, w.o.Longest)
-			x.due = now.Add(x.wait)
+		if w.watched[s.Name] = x; !now.Before(x.due) {
+			due = append(due, x)
 		}
 	}
-	return failed
+	slices.SortFunc(due, func(a, b *watched) int { return a.due.Compare(b.due) })
+	for _, x := range due[:min(len(due), maxChecked)] {
+		if err := w.check(ctx, x.session); err != nil {
+			return err
+		}
+		x.wait = min(2*x.wait, w.o.Longest)
+		x.due = now.Add(x.wait)
+	}
+	return nil
 }
 
 // check sends the timer to a session unless a queue has a message for it. A worker stores a result before it settles

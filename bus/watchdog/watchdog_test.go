@@ -2,6 +2,7 @@ package watchdog_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -57,4 +58,36 @@ func TestSilentSessionsAreChecked(t *testing.T) {
 			t.Errorf("set: %s", m.Subject)
 		}
 	}
+}
+
+// Many silent sessions that have messages in a queue do not keep the watchdog from one that has none.
+func TestSilentSessionsAreCheckedInTurn(t *testing.T) {
+	t.Parallel()
+	_, c := bustest.Small(t)
+	var all []watchdog.Session
+	for i := range 700 {
+		session := fmt.Sprintf("s%03d", i)
+		if _, err := c.JetStream().PublishAsync("agent.tool.bash."+session+".c9", []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, watchdog.Session{Name: session})
+	}
+	<-c.JetStream().PublishAsyncComplete()
+	checks := make(chan *nats.Msg, 128)
+	sub, err := c.NATS().ChanSubscribe("agent.sched.>", checks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	all = append(all, watchdog.Session{Name: "lost"})
+	dog := watchdog.New(c, watchdog.Options{Every: time.Millisecond, Silent: time.Millisecond, Longest: time.Millisecond,
+		Sessions: func() []watchdog.Session { return all }})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { dog.Run(ctx); close(ended) }()
+	if m := bustest.Within(t, checks); !strings.HasPrefix(m.Subject, "agent.sched.lost.check-") {
+		t.Errorf("set: %s", m.Subject)
+	}
+	cancel()
+	<-ended
 }

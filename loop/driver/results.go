@@ -3,6 +3,8 @@ package driver
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"sync"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/agentevent"
@@ -221,6 +223,9 @@ func (d *Driver) askAfter(ctx context.Context, call loop.Call, f *begunCall, end
 	})
 }
 
+// maxHeld is how many calls are looked for at once.
+const maxHeld = 64
+
 // AnswerLost queues answers for the calls of a session at rest that no worker has and whose results are not on their
 // way: their outcome is unknown. The next delivery puts the answers into the log. It does nothing while the session is
 // awake, or if its tools are no [Holder]. A result that comes after all changes nothing.
@@ -229,12 +234,23 @@ func (d *Driver) AnswerLost(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	for _, req := range d.inFlight() {
-		held, err := holder.Holds(ctx, req)
-		if err != nil {
-			return err
-		}
-		if !held {
+	requests := d.inFlight()
+	held, errs := make([]bool, len(requests)), make([]error, len(requests))
+	var asked sync.WaitGroup // at once, because other commands wait, and each answer may take seconds
+	places := make(chan struct{}, maxHeld)
+	for i, req := range requests {
+		places <- struct{}{}
+		asked.Go(func() {
+			held[i], errs[i] = holder.Holds(ctx, req)
+			<-places
+		})
+	}
+	asked.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for i, req := range requests {
+		if !held[i] {
 			d.o.Logger.Warn("tool call lost", "session", d.session, "call", req.Call, "tool", req.ToolName)
 			d.answer(req.Call, schemas.ErrorResult(schemas.TextOutcomeUnknown), true)
 		}
