@@ -151,26 +151,43 @@ func TestFleet(t *testing.T) {
 	page.lacks(".health", "dead letter")
 }
 
-// A dead letter is sent again to its original subject.
+// A dead letter is sent again to its session, with what is shown: the target, the headers and, unfolded, the whole text.
+// One that a worker wrote, or that is a reply of a server, is not.
 func TestADeadLetterIsSentAgain(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
-	letter := nats.NewMsg("agent.dead.AGENT_CMD.s1")
-	letter.Data = []byte(`{"text":"late, but here"}`)
-	for name, value := range map[string]string{"Reason": "nobody was there", "Stream": "AGENT_CMD", "Deliveries": "50",
-		"Subject": "agent.cmd.s1.prompt"} {
-		letter.Header.Set("Loopbus-Dead-"+name, value)
+	const last = "and the last word"
+	write := func(subject, text string) {
+		letter := nats.NewMsg(subject)
+		letter.Data = []byte(text)
+		for name, value := range map[string]string{"Dead-Reason": "nobody was there", "Dead-Stream": "AGENT_CMD",
+			"Dead-Deliveries": "50", "Dead-Subject": "agent.cmd.s1.prompt", "Command": "prompt", "Reply-To": "_INBOX.x"} {
+			letter.Header.Set("Loopbus-"+name, value)
+		}
+		if _, err := w.Conn.JetStream().PublishMsg(t.Context(), letter); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := w.Conn.JetStream().PublishMsg(t.Context(), letter); err != nil {
+	const letters = "section[aria-label='Dead letters'] "
+	write("agent.dead.AGENT_TOOL.s1", "of a worker")
+	if err := w.Conn.NATS().PublishRequest("$JS.API.INFO", "agent.cmd.s2.prompt", nil); err != nil {
 		t.Fatal(err)
 	}
 	page := w.open("#/fleet")
-	page.shows(".health", "1 dead letter")
-	page.shows("section[aria-label='Dead letters'] .card", "nobody was there")
-	page.click(".card button", "Send again")
-	page.shows("section[aria-label='Dead letters']", "There are none.")
+	page.shows(letters, "It cannot be sent again: only commands are sent again.")
+	page.shows(letters, "It cannot be sent again: no client has sent it.")
+	page.until("neither can be sent", `[...document.querySelectorAll(".answer button:enabled")].every((b) => b.innerText === "Discard")`)
+	write("agent.dead.AGENT_CMD.s1", "late, but here "+strings.Repeat("x ", 5000)+last)
+	page.shows(letters+".card", "Would be sent to agent.cmd.s1.prompt with the headers")
+	page.shows(letters+".text", "Loopbus-Command: prompt")
+	page.lacks(letters, "Reply-To")
+	page.lacks(letters, last)
+	page.click(letters+"button", "Show all ")
+	page.shows(letters, last)
+	page.click(".card button:enabled", "Send again")
+	page.lacks(letters, last)
 	log := w.Until(t, "s1", "the end of the run", system.Ends(1))
-	if prompts := system.DataOf[*schemas.MessageEnd](log); len(prompts) != 2 {
-		t.Errorf("the log has %d messages", len(prompts))
+	if said := system.Said(log); len(said) != 1 || !strings.HasSuffix(said[0], last) {
+		t.Errorf("it was told %.100q", said)
 	}
 }
 

@@ -1,9 +1,11 @@
 // The state of a deployment: its runners, its queues, and its dead letters.
 
+import { MsgHeaders } from "./inputs.js";
 import { isInfo, isProfile, isStatus, read } from "./shapes.js";
 import { added, isAnswer, random, text } from "./stored.js";
 
 const DEAD = "AGENT_DEAD";
+const OF_COMMANDS = /^(ce-[a-z0-9]+|Content-Type|Loopbus-Command|traceparent)$/; // headers that make a command what it is
 
 /**
  * The state of a deployment. The methods need the permissions of an operator.
@@ -58,32 +60,47 @@ export class Fleet {
     return list.map((c) => ({ name: c.name, pending: c.num_pending, atWork: c.num_ack_pending, redelivered: c.num_redelivered }));
   }
 
-  /** Returns the newest dead letters, newest first: {seq, subject, reason, stream, deliveries, size, message}. */
+  /**
+   * Returns the newest dead letters, newest first: {seq, reason, stream, subject, deliveries, text, message}, and where
+   * and with which headers each may be sent again: {to, headers}, or {why} not.
+   */
   async dead(limit = 100) {
     const { state } = await this.link.jetstream(`STREAM.INFO.${DEAD}`, {});
     const list = [];
-    const inPartition = new RegExp(`^(${this.client.prefix}\\.cmd\\.)\\d+\\.([^.]+\\.[^.]+)$`);
     const after = Math.max(0, state.last_seq - limit);
     if (state.messages > 0) {
-      for await (const m of this.link.stored(DEAD, `${this.client.prefix}.dead.>`, { after })) {
-        const of = (name) => m.headers?.get(`Loopbus-Dead-${name}`) ?? "";
-        const subject = of("Subject").replace(inPartition, "$1$2"); // as the sender published it
-        list.push({ seq: m.seq, reason: of("Reason"), stream: of("Stream"), subject, deliveries: Number(of("Deliveries")),
-          cut: of("Size") !== "", text: text(m).slice(0, 2000), message: m });
-      }
+      for await (const m of this.link.stored(DEAD, `${this.client.prefix}.dead.>`, { after })) list.push(this.#letter(m));
     }
     return { count: state.messages, list: list.reverse() };
   }
 
-  /** Publishes a dead letter to its original subject, then deletes it. */
-  async replay(letter) {
-    const { headers } = letter.message;
-    for (const name of headers.keys()) if (name.startsWith("Loopbus-Dead-") || name.startsWith("Nats-")) headers.delete(name);
+  #letter(m) {
+    const of = (name) => m.headers?.get(`Loopbus-Dead-${name}`) ?? "";
+    const { prefix, subjects } = this.client;
+    const letter = { seq: m.seq, reason: of("Reason"), stream: of("Stream"), deliveries: Number(of("Deliveries")), text: text(m), message: m,
+      subject: of("Subject").replace(/\.cmd\.\d+\.(?=[^.]+\.[^.]+$)/, ".cmd.") }; // as the sender published it
+    // Who may write a letter may write what it likes into it, but not choose its subject. Only runners write those of commands.
+    const session = m.subject.startsWith(`${prefix}.dead.AGENT_CMD.`) && m.subject.split(".").at(-1);
+    const kind = /\.([a-z_]+)$/.exec(letter.subject)?.[1];
+    const names = m.headers?.keys().filter((name) => OF_COMMANDS.test(name)) ?? [];
+    if (!session) letter.why = "only commands are sent again";
+    else if (letter.reason.startsWith("foreign:") || added(m.headers, "Nats-Stream") !== "") letter.why = "no client has sent it";
+    else if (letter.subject !== subjects.command(session, kind)) letter.why = `it is no command for ${session}`;
+    else if (of("Size") !== "") letter.why = "it was cut";
+    else Object.assign(letter, { to: letter.subject, headers: names.flatMap((name) => m.headers.values(name).map((value) => [name, value])) });
+    return letter;
+  }
+
+  /** Publishes the command in a dead letter to its session again, then deletes the letter. */
+  async replay({ seq, to, why, headers, message }) {
+    if (!to) throw new Error(`the dead letter cannot be sent again: ${why}`);
+    const own = headers.length > 0 ? new MsgHeaders() : undefined;
+    for (const [name, value] of headers) own.set(name, value);
     await this.link.retry(async (timeout) => {
-      const ack = (await this.client.nc.request(letter.subject, letter.message.data, { headers, timeout })).json();
+      const ack = (await this.client.nc.request(to, message.data, { headers: own, timeout })).json();
       if (ack.error) throw new Error(ack.error.description);
     });
-    await this.discard(letter);
+    await this.discard({ seq });
   }
 
   /** Deletes a dead letter. */

@@ -44,7 +44,7 @@ export async function upload(link, json, signal) {
 }
 
 /** Message headers in the form that connections accept, without importing the class of a connection. */
-class MsgHeaders {
+export class MsgHeaders {
   #lines = "";
 
   set(key, value) { this.#lines += `${key}: ${value}\r\n`; }

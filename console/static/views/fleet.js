@@ -58,11 +58,8 @@ export function FleetView({ bus }) {
   return html`<section class="page fleet" aria-label="Fleet"><h1>Fleet</h1>
     <${Guard}><${Health} seen=${seen} /></${Guard}>
     <${Part} title="Dead letters" part=${seen.dead} empty="There are none.">${({ list, count: n }) => html`<p class="quiet">${n} in all</p>
-      <ul class="cards" role="list">${list.map((d) => html`<li key=${d.seq} class="card bad"><header><code>${d.subject || d.message.subject}</code>
-        <span class="quiet">delivered ${many(d.deliveries, "time")}</span></header><p>${d.reason}</p><${Text} text=${d.text} mono exact />
-        <div class="answer"><button disabled=${d.cut || !d.subject} title=${d.cut ? "It was cut, and cannot be sent again" : ""}
-          onClick=${() => done("Send again", () => bus.fleet.replay(d))}>Send again</button>
-        <button class="danger" onClick=${() => done("Discard", () => bus.fleet.discard(d))}>Discard</button></div></li>`)}</ul>`}</${Part}>
+      <ul class="cards" role="list">${list.map((d) => html`<li key=${d.seq} class="card bad"><${Guard}><${Letter} d=${d} bus=${bus} done=${done} /></${Guard}></li>`)}
+      </ul>`}</${Part}>
     ${unserved.length > 0 && html`<h2>Queues that nobody serves</h2><ul>${unserved.map((q) => html`<li class="problem">${q.name}: ${q.pending} wait, ${q.atWork} at work</li>`)}</ul>`}
     <${Part} title="Runners" part=${seen.runners} empty="No runner answers.">${(list) => html`<${Table} head=${["id", "state", "model", "partitions", "at work", "sessions", "version"]}
       rows=${[...list].sort((a, b) => ill(a) - ill(b)).map((r) => [r.id, r.ready === undefined ? "no answer" : r.ready ? "ready" : "not ready", r.model,
@@ -78,6 +75,17 @@ export function FleetView({ bus }) {
     <${Part} title="Models" part=${seen.models} empty="There are none.">${(list) => html`<${Table} head=${["model", "context", "output", "$/M in", "$/M out", "cached", "written", "key"]}
       rows=${[...list].sort((a, b) => b.key - a.key).map((m) => [`${m.provider}/${m.id}`, known(m.contextWindow), known(m.maxTokens), cost(m.rates?.input), cost(m.rates?.output),
         cost(m.rates?.cacheRead), cost(m.rates?.cacheWrite), m.key ? "yes" : "no"])} />`}</${Part}></section>`;
+}
+
+/** A dead letter, with all that would be sent again. */
+function Letter({ d, bus, done }) {
+  return html`<header><code>${d.message.subject}</code> <span class="quiet">delivered ${many(d.deliveries, "time")}</span></header><p>${d.reason}</p>
+    <p class="quiet">${d.to ? html`Would be sent to <code>${d.to}</code> ${d.headers.length > 0 && "with the headers"}`
+      : html`Was at <code>${d.subject || "an unknown subject"}</code>. It cannot be sent again: ${d.why}.`}</p>
+    ${d.headers?.length > 0 && html`<${Text} text=${d.headers.map((h) => h.join(": ")).join("\n")} mono exact long />`}
+    <${Text} text=${d.text} mono exact />
+    <div class="answer"><button disabled=${!d.to} onClick=${() => done("Send again", () => bus.fleet.replay(d))}>Send again</button>
+    <button class="danger" onClick=${() => done("Discard", () => bus.fleet.discard(d))}>Discard</button></div>`;
 }
 
 /** The list of problems, or the message that there are none. */

@@ -121,6 +121,14 @@ const scenarios = {
     say({ ok: Array.isArray(page.sessions) });
   },
 
+  // Sends every dead letter again, and says where and with what headers.
+  async letters() {
+    for (const d of (await c.fleet.dead()).list) {
+      const what = await c.fleet.replay(d).then(() => [d.to, ...d.headers.map((h) => h.join(": ")).sort()].join(", "), (err) => err.message);
+      say({ text: `${d.message.subject.slice("agent.dead.".length)}: ${what}` });
+    }
+  },
+
   async methods() {
     const o = { signal };
     const s = c.session("s1");
