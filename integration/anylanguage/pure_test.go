@@ -50,6 +50,19 @@ small: 260111 of 300000, then message_end
 `)
 }
 
+// What comes live is bounded, by number and by bytes, while its reader is slow. A toolworker may publish updates of
+// every session. What it takes of the bounds is free again once it is read.
+func TestASlowReaderInJavaScript(t *testing.T) {
+	t.Parallel()
+	says(t, "slow.mjs", `large: 55 of 3000, 15.7 MiB, some are missed
+large again: 55 of 3000, 15.7 MiB, some are missed
+small: 4096 of 10000, 0.8 MiB, some are missed
+small again: 4096 of 10000, 0.8 MiB, some are missed
+few: 5 of 5, 5.0 MiB
+few again: 5 of 5, 5.0 MiB
+`)
+}
+
 // A session is deleted and begins again while it is followed. The client yields nothing of the new log as the rest of
 // the old one, and ends. A commit that it reads again, or receives twice, is not another log.
 func TestAnotherLogInJavaScript(t *testing.T) {
