@@ -3,12 +3,14 @@ package bridge_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/loopbus/loopbus/bus/bridge"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -96,7 +98,7 @@ func TestDecodedValuesCount(t *testing.T) {
 		t.Errorf("one value too many: %v", err)
 	}
 	for want, err := range map[int]error{http.StatusServiceUnavailable: bridge.ErrFull,
-		http.StatusRequestEntityTooLarge: err} {
+		http.StatusRequestEntityTooLarge: err, http.StatusNotFound: fmt.Errorf("follow: %w", client.ErrDeleted)} {
 		w := httptest.NewRecorder()
 		bridge.Refuse(w, err)
 		if retry := w.Header().Get("Retry-After"); w.Code != want || (retry != "") != errors.Is(err, bridge.ErrFull) {

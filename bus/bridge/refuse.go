@@ -35,6 +35,8 @@ func Status(err error) (status int, code string) {
 		return http.StatusConflict, string(rejected.Code)
 	case errors.As(err, &query):
 		return query.Code.HTTPCode(), string(query.Code)
+	case errors.Is(err, client.ErrDeleted):
+		return http.StatusNotFound, string(schemas.QueryNotFound)
 	case errors.Is(err, nats.ErrPermissionViolation):
 		return http.StatusForbidden, "permission"
 	case errors.Is(err, client.ErrNoStreams), errors.Is(err, nats.ErrNoResponders):

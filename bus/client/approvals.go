@@ -36,7 +36,7 @@ type Approval struct {
 func (c *Client) Approvals(ctx context.Context) iter.Seq2[Approval, error] {
 	return func(yield func(Approval, error) bool) {
 		f := &approvals{c: c, waiting: map[string][]waiting{},
-			missing: map[string]time.Time{}, yield: func(a Approval) bool { return yield(a, nil) }}
+			yield: func(a Approval) bool { return yield(a, nil) }}
 		switch err := f.run(ctx); {
 		case errors.Is(err, errStop):
 		case ctx.Err() != nil:
@@ -55,7 +55,7 @@ type approvals struct {
 	waiting map[string][]waiting // by session
 	at      uint64               // last message of the stream that has been seen
 	missed  bool                 // live messages may have been missed since deleted was called
-	missing map[string]time.Time // since when sessions with waiting approvals have no log
+	missing map[string]absence   // of the logs of sessions with waiting approvals
 }
 
 // waiting is an approval that waits.

@@ -1,13 +1,67 @@
 package client_test
 
 import (
+	"errors"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/schemas"
 )
+
+// A session is deleted while the connection of its followers is lost, and does not begin again.
+func TestFollowersOfASessionThatIsDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	server, a, _ := start(t)
+	r := newRelay(t, server.ClientURL()[len("nats://"):])
+	c := connect(t, "nats://"+r.l.Addr().String())
+	c.Check(500 * time.Millisecond)
+	unborn := watch(t, c.Session("s2"), 1)
+	w := watch(t, c.Session("s1"), 1)
+	a.commit(&schemas.QueueUpdate{})
+	w.want("1 queue_update")
+	run, err := c.Session("s1").Prompt(bustest.Deadline(t), client.Text("go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.keepBack()
+	a.another()
+	r.cut()
+	if err := w.fails(); !errors.Is(err, client.ErrDeleted) {
+		t.Errorf("Watch ends with %v", err)
+	}
+	if _, err := run.Wait(bustest.Deadline(t)); !errors.Is(err, client.ErrDeleted) {
+		t.Errorf("Wait ends with %v", err)
+	}
+	newAuthor(t, a.c, "s2").commit(&schemas.AgentStart{})
+	unborn.want("1 agent_start") // a session that never began was not deleted
+}
+
+// A replica that is behind has no log yet when a follower checks it. The follower waits for another check.
+func TestALogThatAReplicaDoesNotHaveIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	c, current := bustest.Behind(t, schemas.StreamEvents)
+	checks := make(chan *nats.Msg, 64)
+	for _, subject := range []string{"behind.>", "$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.s1"} {
+		if _, err := c.NATS().ChanSubscribe(subject, checks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := newAuthor(t, c, "s1")
+	a.commit(&schemas.QueueUpdate{})
+	w := watch(t, connect(t, c.NATS().ConnectedUrl()).Session("s1"), 1)
+	w.want("1 queue_update")
+	bustest.Within(t, checks)
+	current()
+	for range 2 {
+		bustest.Within(t, checks)
+	}
+	a.commit(&schemas.QueueUpdate{})
+	w.want("2 queue_update")
+}
 
 // follow follows the approvals of all sessions until the test ends.
 func follow(t *testing.T, c *client.Client) <-chan client.Approval {

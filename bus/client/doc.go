@@ -12,8 +12,8 @@
 // and server restarts. They arrive live, as the server republishes them; the client reads the log when one is
 // missing.
 //
-// If the session is deleted and begins again meanwhile, the loop ends with an error that wraps [ErrDamaged]: what
-// follows is another log.
+// If the session is deleted meanwhile, the loop ends with an error that wraps [ErrDeleted] or, if the session has begun
+// again, [ErrDamaged]: what follows is another log.
 //
 // Updates (deltas) are yielded in order, each at most once, after the event they belong to and before the event that
 // ends it. The deltas yielded of a reply always form a prefix of that reply: if an update is lost for good, no later

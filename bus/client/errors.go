@@ -65,6 +65,9 @@ var ErrUnacknowledged = errors.New("not acknowledged, so it may be stored")
 // or a payload does not match its digest. The same error ends a loop whose session was deleted and has begun again.
 var ErrDamaged = errors.New("the log is damaged")
 
+// ErrDeleted is wrapped by the error that ends a loop whose session was deleted while it was followed.
+var ErrDeleted = errors.New("the session was deleted, with its log")
+
 // errStop is returned internally when the caller has left its loop.
 var errStop = errors.New("the caller left the loop")
 

@@ -22,6 +22,7 @@ const (
 
 // listen yields what arrives live. It returns nil when something may have been missed and the log must be read.
 func (w *watcher) listen(ctx context.Context, t *tap) error {
+	var gone absence
 	interval := firstCheck
 	check := time.NewTimer(interval)
 	defer check.Stop()
@@ -50,7 +51,10 @@ func (w *watcher) listen(ctx context.Context, t *tap) error {
 			if head.stream > w.at.stream {
 				return nil
 			}
-			interval = min(2*interval, lastCheck)
+			if err == nil && gone.lasts(head.seq == 0 && w.at.seq > 0, w.c.checkEvery) {
+				return ErrDeleted
+			}
+			interval = min(2*interval, w.c.checkEvery)
 			check.Reset(interval)
 		case <-ctx.Done():
 			return ctx.Err()

@@ -2,7 +2,7 @@
 
 import { eventsOf, updateOf } from "./log.js";
 import { parse } from "./numbers.js";
-import { added, DamagedError, isTransient, Waker } from "./stored.js";
+import { added, DamagedError, DeletedError, isTransient, Waker } from "./stored.js";
 
 // Limits of live messages that wait for a slow reader. More are dropped, and read from the log.
 const LIVE_MESSAGES = 4096;
@@ -193,6 +193,7 @@ export class Follower {
 
   /** Yields what arrives live. It returns when something may have been missed and the log must be read. */
   async *#listen(tap) {
+    let gone; // since when the log has no events
     let interval = FIRST_CHECK;
     let check = Date.now() + interval;
     for (;;) {
@@ -203,7 +204,12 @@ export class Follower {
       }
       if (m === null) {
         try {
-          if ((await head(this.link, this.subjects, this.session)).stream > this.at.stream) return;
+          const end = await head(this.link, this.subjects, this.session);
+          if (end.stream > this.at.stream) return;
+          if (end.seq > 0 || this.at.seq === 0) gone = undefined;
+          else if (Date.now() - (gone ??= Date.now()) >= LAST_CHECK) { // not at one check: a replica that is behind may answer
+            throw new DeletedError(`session ${this.session} was deleted after event ${this.at.seq}, with its log`);
+          }
         } catch (err) {
           if (!isTransient(err)) throw err;
         }

@@ -20,7 +20,7 @@ import { Link, TransientError, random, isAck, isNoResponders, text } from "./sto
 import { listTools } from "./tools.js";
 
 export { ExactNumber, parse, stringify } from "./numbers.js";
-export { DamagedError } from "./stored.js";
+export { DamagedError, DeletedError } from "./stored.js";
 
 /** @typedef {import("./log.js").Event} Event @typedef {import("./log.js").Update} Update */
 /** @typedef {{ event?: Event, update?: Update }} Item Exactly one of the two is set. */

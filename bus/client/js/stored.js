@@ -62,6 +62,11 @@ export class DamagedError extends Error {
   name = "DamagedError";
 }
 
+/** A session was deleted while it was followed. */
+export class DeletedError extends Error {
+  name = "DeletedError";
+}
+
 const NO_RESPONDERS = "NoResponders"; // the name that NoRespondersError of @nats-io/nats-core has
 const TRANSIENT = new Set(["TransientError", "TimeoutError", NO_RESPONDERS, "NoRespondersError", "ConnectionError"]);
 const FLOODED = 10167; // too many messages of the stream wait to be stored; the server accepts a share of all attempts

@@ -3,6 +3,11 @@
 import { Follower } from "../../../bus/client/js/follow.js";
 import { Link, TransientError } from "../../../bus/client/js/stored.js";
 
+const faster = 50; // so many times: a log is checked every five seconds
+const { setTimeout: timeout } = globalThis, { now } = Date, begun = now();
+globalThis.setTimeout = (f, ms) => timeout(f, ms / faster);
+Date.now = () => begun + faster * (now() - begun);
+
 const signal = AbortSignal.timeout(60_000); // what does not end is an error
 const encoded = (v) => new TextEncoder().encode(JSON.stringify(v));
 const subjects = { event: (s) => `agent.evt.${s}`, live: (s, what) => `agent.live.${s}.${what}` };
@@ -27,7 +32,11 @@ class Server extends Link {
     for (const m of [...this.log]) if (m.seq > after) yield m;
   }
 
+  behind = 0; // how often a replica answers that does not have the log
+
   async last() {
+    if (this.behind-- > 0) return undefined;
+    this.checked?.();
     return this.log.at(-1);
   }
 
@@ -84,3 +93,11 @@ await follow("interrupted", { begin: partly, end: 2, steps: { 1: another } });
 await follow("read again", { begin: partly, end: 4, steps: { 2: (s) => s.append(3, 4) } });
 await follow("twice", { begin: (s) => s.append(1, 3), end: 7, from: 2,
   steps: { 2: (s) => s.live(s.log[0]), 3: (s) => { const m = s.append(4, 5); s.live(m); s.append(6, 7); s.live(m); } } });
+await follow("gone", { begin: (s) => s.append(1, 3), end: 4, steps: { 3: (s) => s.delete() } });
+const late = (s) => { // missing at one check, then there at others
+  s.behind = 1;
+  let n = 0;
+  s.checked = () => { if (++n === 6) s.append(4, 4); };
+};
+await follow("a replica is behind", { begin: (s) => s.append(1, 3), end: 4, steps: { 3: late } });
+await follow("not begun", { begin: (s) => { let n = 0; s.checked = () => { if (++n === 8) one(s); }; }, end: 1 });
