@@ -69,8 +69,8 @@ func (f *Fault) Error() string {
 //
 // The report has the first fault. An error means that the verification could not be completed.
 //
-// The log alone does not show whether its last events were removed, or its last message was changed. A snapshot of those
-// events does, and so does the report's hash, if it was kept.
+// The log alone does not show whether its last events were removed, or its last message was changed. A snapshot of
+// those events does, and so does the report's hash, if it was kept.
 func (s *Store) Verify(ctx context.Context, session string, o VerifyOptions) (Report, error) {
 	return verify(ctx, s, session, o)
 }

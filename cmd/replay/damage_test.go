@@ -85,8 +85,8 @@ func TestDamagedLogs(t *testing.T) {
 	expect(t, w.replay("verify", "--json", "service"), cli.StatusBad, `","event":17,"problem":`, "")
 }
 
-// Nothing in a log follows from its last message. The hash that verify gives tells whether it is the same as before, and
-// is in the message after it.
+// Nothing in a log follows from its last message. The hash that verify gives tells whether it is the same as before,
+// and is in the message after it.
 func TestVerifyGivesTheLastHash(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

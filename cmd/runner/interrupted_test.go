@@ -65,7 +65,8 @@ func TestInterruptedBeforeTheAcknowledgement(t *testing.T) {
 	ctx, now := interrupt(t)
 	typed, terminal := io.Pipe()
 	defer terminal.Close()
-	wantInterrupted(ctx, t, readFunc(func(p []byte) (int, error) { now(); return typed.Read(p) }), nothing+"s1", "run", "-",
+	interrupting := readFunc(func(p []byte) (int, error) { now(); return typed.Read(p) })
+	wantInterrupted(ctx, t, interrupting, nothing+"s1", "run", "-",
 		"--nats", s.ClientURL(), "--session", "s1")
 	store := filepath.Join(t.TempDir(), "store")
 	wantInterrupted(ctx, t, nil, nothing+"s1", "run", "go", "--session", "s1", "--model", "rehearsal", "--store", store)

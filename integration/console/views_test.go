@@ -151,8 +151,8 @@ func TestFleet(t *testing.T) {
 	page.lacks(".health", "dead letter")
 }
 
-// A dead letter is sent again to its session, with what is shown: the target, the headers and, unfolded, the whole text.
-// One that a worker wrote, or that is a reply of a server, is not.
+// A dead letter is sent again to its session, with what is shown: the target, the headers and, unfolded, the whole
+// text. One that a worker wrote, or that is a reply of a server, is not.
 func TestADeadLetterIsSentAgain(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
 	const last = "and the last word"
@@ -175,7 +175,8 @@ func TestADeadLetterIsSentAgain(t *testing.T) {
 	page := w.open("#/fleet")
 	page.shows(letters, "It cannot be sent again: only commands are sent again.")
 	page.shows(letters, "It cannot be sent again: no client has sent it.")
-	page.until("neither can be sent", `[...document.querySelectorAll(".answer button:enabled")].every((b) => b.innerText === "Discard")`)
+	page.until("neither can be sent",
+		`[...document.querySelectorAll(".answer button:enabled")].every((b) => b.innerText === "Discard")`)
 	write("agent.dead.AGENT_CMD.s1", "late, but here "+strings.Repeat("x ", 5000)+last)
 	page.shows(letters+".card", "Would be sent to agent.cmd.s1.prompt with the headers")
 	page.shows(letters+".text", "Loopbus-Command: prompt")

@@ -159,8 +159,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestAnswersOfReplacedArguments holds that a call is also the same if it has the arguments that a service or an approver
-// has put in place of the model's.
+// TestAnswersOfReplacedArguments holds that a call is also the same if it has the arguments that a service or an
+// approver has put in place of the model's.
 func TestAnswersOfReplacedArguments(t *testing.T) {
 	t.Parallel()
 	events := []schemas.EventData{&schemas.TranscriptReplaced{Messages: schemas.Messages{user("x")}},
