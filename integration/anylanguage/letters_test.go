@@ -55,7 +55,8 @@ func TestDeadLettersDoNotChooseTheirTarget(t *testing.T) {
 		}
 	}
 	write("admin", "AGENT_CMD", "s1", "agent.cmd.3.s1.prompt", "delivery: tried 50 times", "ce-id", "p1",
-		"ce-source", "/x", "ce-specversion", "1.0", "ce-type", "dev.loopbus.prompt.v1", "Content-Type", "text/plain", "Status", "404",
+		"ce-source", "/x", "ce-specversion", "1.0", "ce-type", "dev.loopbus.prompt.v1", "Content-Type", "text/plain",
+		"Status", "404",
 		"Loopbus-Reply-To", "_INBOX.x", schemas.HeaderDispatch, "-", "X", "y")
 	write("w", "AGENT_TOOL", "s2", "agent.cmd.s2.prompt", "x", "Loopbus-Dead-Stream", "AGENT_CMD")
 	write("w", "AGENT_TOOL", "s2", "$JS.API.STREAM.DELETE.AGENT_EVT", "x")
