@@ -11,6 +11,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// pushBytes limits what a push consumer has delivered and its reader has not taken. It is several times what a bucket
+// may have: if the reader of a bucket fell behind it, all would be delivered again, for ever.
+const pushBytes = 256 << 20
+
 // pushHeartbeat is the interval at which a push consumer with nothing to deliver says so. Tests shorten it.
 var pushHeartbeat = 2 * time.Second
 
@@ -21,23 +25,34 @@ var errMissed = errors.New("a message was missed")
 // the consumer, with a message that is missed and with a lost connection: then the caller makes another one. The
 // ordered consumer of nats.go replaces itself, but if that fails it falls silent for ever (decision 169).
 type Push struct {
-	Stored uint64 // messages that the stream had at the beginning
+	Stored   uint64         // messages that the stream had at the beginning
+	Messages chan *nats.Msg // deliveries and heartbeats; unbuffered, because the connection queues them
 
 	nc      *nats.Conn
 	sub     *nats.Subscription
+	closed  chan struct{}
 	delete  string // the subject that deletes the consumer
 	last    uint64 // delivery that has arrived
 	silence *time.Timer
 	status  chan nats.Status
 }
 
-// NewPush returns a push consumer that delivers to messages, which needs a buffer. Only one goroutine may use it.
-func NewPush(ctx context.Context, js jetstream.JetStream, stream, subject string, messages chan *nats.Msg) (*Push,
-	error) {
-	p := &Push{nc: js.Conn(), silence: time.NewTimer(3 * pushHeartbeat)}
+// NewPush returns a push consumer. Only one goroutine may use it.
+func NewPush(ctx context.Context, js jetstream.JetStream, stream, subject string) (*Push, error) {
+	p := &Push{nc: js.Conn(), silence: time.NewTimer(3 * pushHeartbeat), Messages: make(chan *nats.Msg),
+		closed: make(chan struct{})}
 	p.status = p.nc.StatusChanged(nats.CONNECTED)
 	var err error
-	if p.sub, err = p.nc.ChanSubscribe(NewInbox(p.nc), messages); err != nil {
+	p.sub, err = p.nc.Subscribe(NewInbox(p.nc), func(m *nats.Msg) {
+		select {
+		case p.Messages <- m:
+		case <-p.closed:
+		}
+	})
+	if err == nil {
+		err = p.sub.SetPendingLimits(-1, pushBytes)
+	}
+	if err != nil {
 		p.Close()
 		return nil, err
 	}
@@ -78,6 +93,12 @@ func (p *Push) Received(m *nats.Msg) (*nats.MsgMetadata, error) {
 	return md, nil
 }
 
+// Waiting returns how many messages have arrived and were not taken.
+func (p *Push) Waiting() int {
+	n, _, _ := p.sub.Pending() // it fails only if the subscription has ended
+	return n
+}
+
 // Silence receives a value if the consumer has sent nothing for too long. Then call [Push.Silent].
 func (p *Push) Silence() <-chan time.Time { return p.silence.C }
 
@@ -95,6 +116,7 @@ func (p *Push) Reconnected() <-chan nats.Status { return p.status }
 
 // Close deletes the consumer.
 func (p *Push) Close() {
+	close(p.closed)
 	p.nc.RemoveStatusListener(p.status)
 	p.silence.Stop()
 	if p.sub != nil {

@@ -13,12 +13,11 @@ import (
 )
 
 // push returns a push consumer of a stream with one message.
-func push(t *testing.T, buffer int) (*bus.Conn, *natsio.Push, chan *nats.Msg) {
+func push(t *testing.T) (*bus.Conn, *natsio.Push) {
 	t.Helper()
 	c, _ := pulled(t)
 	publish(t, c, "stored", nil)
-	messages := make(chan *nats.Msg, buffer)
-	p, err := natsio.NewPush(bustest.Deadline(t), c.JetStream(), "PULLED", "pulled", messages)
+	p, err := natsio.NewPush(bustest.Deadline(t), c.JetStream(), "PULLED", "pulled")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,17 +25,17 @@ func push(t *testing.T, buffer int) (*bus.Conn, *natsio.Push, chan *nats.Msg) {
 	if p.Stored != 1 {
 		t.Errorf("%d messages are stored", p.Stored)
 	}
-	return c, p, messages
+	return c, p
 }
 
 func TestPushDeliversWhatIsStoredAndWhatComes(t *testing.T) {
 	t.Parallel()
-	c, p, messages := push(t, 10)
+	c, p := push(t)
 	var got []string
 	take := func(want string) {
 		t.Helper()
 		for {
-			m := bustest.Within(t, messages)
+			m := bustest.Within(t, p.Messages)
 			md, err := p.Received(m)
 			if err != nil {
 				t.Fatal(err)
@@ -61,19 +60,21 @@ func TestPushDeliversWhatIsStoredAndWhatComes(t *testing.T) {
 	}
 }
 
-// Whoever reads too slowly, and whose consumer is deleted, learns that the consumer has ended.
+// Who misses a message, and whose consumer is deleted, learns that the consumer has ended.
 func TestPushEnds(t *testing.T) {
 	t.Parallel()
-	c, p, messages := push(t, 1)
-	for range 10 {
-		publish(t, c, "more than fits", nil)
+	c, p := push(t)
+	if _, err := p.Received(bustest.Within(t, p.Messages)); err != nil {
+		t.Fatal(err)
 	}
-	bustest.Eventually(t, "messages are missed", func() bool {
-		_, err := p.Received(bustest.Within(t, messages))
-		return err != nil && strings.Contains(err.Error(), "was missed")
-	})
+	publish(t, c, "missed", nil)
+	publish(t, c, "next", nil)
+	<-p.Messages
+	if _, err := p.Received(bustest.Within(t, p.Messages)); err == nil || !strings.Contains(err.Error(), "was missed") {
+		t.Error(err)
+	}
 
-	c, p, messages = push(t, 100)
+	c, p = push(t)
 	stream, err := c.JetStream().Stream(bustest.Deadline(t), "PULLED")
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +86,7 @@ func TestPushEnds(t *testing.T) {
 	}
 	for {
 		select {
-		case m := <-messages:
+		case m := <-p.Messages:
 			if _, err := p.Received(m); err != nil {
 				return // the server says that the consumer is deleted
 			}

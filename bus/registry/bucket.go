@@ -17,8 +17,6 @@ import (
 const (
 	// rewatchWait is the pause before a broken watch is restarted.
 	rewatchWait = 500 * time.Millisecond
-	// bufferedMessages is how many changes of a bucket are buffered. If the buffer overflows, the watch is restarted.
-	bufferedMessages = 4096
 
 	headerOperation = "KV-Operation" // header of NATS key-value buckets; a put does not have it
 )
@@ -41,8 +39,7 @@ type entry struct {
 // that was loaded expires too late, by the age that it had at that time.
 func watchBucket(ctx context.Context, c *bus.Conn, bucket string, expiring *expiry, load func(all []entry),
 	next func(e entry)) error {
-	messages := make(chan *nats.Msg, bufferedMessages)
-	push, err := natsio.NewPush(ctx, c.JetStream(), "KV_"+bucket, "$KV."+bucket+".>", messages)
+	push, err := natsio.NewPush(ctx, c.JetStream(), "KV_"+bucket, "$KV."+bucket+".>")
 	if natsio.NoConsumersLeft(err) {
 		return pollBucket(ctx, c, bucket, expiring, load, next)
 	}
@@ -64,10 +61,10 @@ func watchBucket(ctx context.Context, c *bus.Conn, bucket string, expiring *expi
 				return fmt.Errorf("registry: watch of %s: %w", bucket, err)
 			}
 		case <-expiring.due():
-			if expiring.passed(len(messages)) {
+			if expiring.passed(push.Waiting()) {
 				w.expire()
 			}
-		case m := <-messages:
+		case m := <-push.Messages:
 			md, err := push.Received(m)
 			if err != nil {
 				return fmt.Errorf("registry: watch of %s: %w", bucket, err)
