@@ -1,9 +1,9 @@
 // Package gateway serves WebSockets in two dialects of chat gateways.
 //
 // With a query session=… it is a projection: frames {type, event, payload, seq, stateVersion} with the eleven events
-// of package lifecycle. seq counts the frames of the connection; stateVersion is the sequence of the session's log,
-// and a client that reconnects with stateVersion=N receives what follows it. Without stateVersion the projection
-// starts now. The client cannot send anything.
+// of package lifecycle. seq counts the frames of the connection; stateVersion is the sequence of the session's log up
+// to which the client has everything, and one that reconnects with stateVersion=N receives what follows it. Without
+// stateVersion the projection starts now. The client cannot send anything.
 //
 // Without a session it is protocol 4 of OpenClaw's gateway, as far as a chat needs it: connect.challenge, connect,
 // hello-ok, tick, shutdown; chat.send, chat.history, chat.abort; agent.wait; sessions.list, sessions.subscribe and

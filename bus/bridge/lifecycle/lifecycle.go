@@ -24,8 +24,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Event is one of the eleven events. StateVersion is the sequence of the log event that it is derived from; for an
-// update, that of the newest event before it. A client that has received it knows the log up to there.
+// Event is one of the eleven events. A client that has received it has all that is derived from the log up to
+// StateVersion: that is the sequence of the log event that it is derived from, if it is the last one of these; for the
+// others, and for an update, the sequence of the event before.
 type Event struct {
 	Name         string
 	StateVersion uint64
@@ -64,7 +65,11 @@ func (p *Projection) Apply(i client.Item) ([]Event, error) {
 	if err := p.state.Apply(*i.Event); err != nil {
 		return nil, err
 	}
-	return p.event(i.Event, turn, queued), nil
+	out := p.event(i.Event, turn, queued)
+	for n := range len(out) - 1 { // a client that has not received the last one does not have the whole event
+		out[n].StateVersion--
+	}
+	return out, nil
 }
 
 // turn returns the turn in progress, nil if there is none.
