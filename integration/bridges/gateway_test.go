@@ -267,6 +267,12 @@ func TestGatewayFrames(t *testing.T) {
 	send("s1", "tool please", "k1") // a duplicate: it has no effect
 	send("s2", "fail", "k2")
 	c.until(over("error"))
+	refused := map[string]any{"sessionKey": "s2", "message": "hello", "idempotencyKey": "k5",
+		"attachments": []map[string]any{{"mimeType": "image/", "content": "eA=="}}}
+	if a := c.request("chat.send", refused); !a.OK {
+		t.Errorf("chat.send: %+v", a)
+	}
+	c.until(over("error"))
 	send("s3", "hang", "k3")
 	c.until(over("delta"))
 	if a := c.request("chat.abort", map[string]any{"sessionKey": "s3", "runId": "other"}); !strings.Contains(

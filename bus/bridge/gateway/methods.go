@@ -56,7 +56,7 @@ type attachment struct {
 	Content  string `json:"content"`
 }
 
-// chatSend sends a message. It subscribes the client to its session.
+// chatSend sends a message. It subscribes the client to its session, which tells how the message ends.
 func (p *peer) chatSend(ctx context.Context, req *request) (any, error) {
 	var params struct {
 		SessionKey     string       `json:"sessionKey"`
@@ -81,12 +81,14 @@ func (p *peer) chatSend(ctx context.Context, req *request) (any, error) {
 	if strings.TrimSpace(in.Text) == "" && len(in.Images) == 0 {
 		return nil, &bridge.RequestError{Reason: "the message is empty"}
 	}
-	if err := p.subs.add(ctx, params.SessionKey); err != nil {
+	sub, err := p.subs.add(ctx, params.SessionKey)
+	if err != nil {
 		return nil, err
 	}
+	before := sub.at.Load()
 	var run *client.Run
-	var err error
-	s, id := p.session(params.SessionKey), client.WithID(bridge.CommandID(params.IdempotencyKey))
+	key := params.SessionKey
+	s, id := p.session(key), client.WithID(bridge.CommandID(params.IdempotencyKey))
 	switch params.QueueMode {
 	case "", "collect":
 		run, err = s.Prompt(ctx, in, id)
@@ -103,6 +105,13 @@ func (p *peer) chatSend(ctx context.Context, req *request) (any, error) {
 		return nil, err
 	}
 	p.runs.add(run)
+	if before.known.Has(run.CommandID()) {
+		req.then = func() {
+			if err := p.again(ctx, key, run.CommandID(), before.seq); err != nil {
+				p.broken(ctx, "session "+s.ID(), err)
+			}
+		}
+	}
 	return map[string]any{"runId": run.CommandID(), "status": "started"}, nil
 }
 

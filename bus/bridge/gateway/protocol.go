@@ -117,9 +117,12 @@ func (p *peer) serve(ctx context.Context) {
 		places <- struct{}{} // backpressure on a client that sends faster than it is answered
 		call := func() {
 			defer func() { <-places }()
-			defer req.hold.Release()
 			payload, err := p.call(ctx, req)
 			p.answer(req.ID, payload, err)
+			req.hold.Release()
+			if req.then != nil {
+				req.then()
+			}
 		}
 		if name, ok := queueOf(req); ok {
 			ordered.add(&p.parts, name, call)

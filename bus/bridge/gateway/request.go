@@ -22,6 +22,7 @@ type request struct {
 	Params json.RawMessage `json:"params"` // until they are decoded
 
 	hold *bridge.Hold // released when the request is answered, or only waits
+	then func()       // called after the answer, if it is not nil
 }
 
 var errNoRequest = errors.New("a frame is not a request")

@@ -10,7 +10,8 @@ import (
 
 // view derives events from what happens in a session.
 type view struct {
-	p       *peer
+	emit    func(name string, payload any) error
+	tools   bool // emit those of tools
 	key     string
 	state   *loop.State
 	run     string // run in progress, as clients know it
@@ -61,13 +62,20 @@ type agent struct {
 func (v *view) chat(c chat) error {
 	v.seq++
 	c.RunID, c.SessionKey, c.Seq = v.run, v.key, v.seq
-	return v.p.event("chat", c, nil)
+	return v.emit("chat", c)
 }
 
 func (v *view) agent(stream string, ts int64, seq uint64, data map[string]any) error {
 	v.seq++
 	data["stateVersion"] = seq // sequence of the log
-	return v.p.event("agent", agent{v.run, v.seq, stream, ts, data}, nil)
+	return v.emit("agent", agent{v.run, v.seq, stream, ts, data})
+}
+
+// newView returns the view of a session from a state on, which may be in the middle of a run.
+func newView(key string, state *loop.State, tools bool, emit func(name string, payload any) error) *view {
+	v := &view{emit: emit, tools: tools, key: key, state: state, replies: map[string]*reply{}}
+	v.begin()
+	return v
 }
 
 // begin starts the run when its first event arrives.
@@ -83,11 +91,9 @@ func (v *view) begin() {
 
 func (v *view) take(i client.Item) error {
 	if i.Event != nil {
-		switch d := i.Event.Data.(type) {
-		case *schemas.CommandWithdrawn:
-			return v.neverBegan(d.CommandID, "the message was withdrawn")
-		case *schemas.CommandSuperseded:
-			return v.neverBegan(d.CommandID, "another message took the place of this one")
+		if c, ok := v.withoutRun(i.Event); ok {
+			c.SessionKey, c.Seq = v.key, 1
+			return v.emit("chat", c)
 		}
 	}
 	v.begin()
@@ -118,13 +124,8 @@ func (v *view) take(i client.Item) error {
 	return nil
 }
 
-// neverBegan ends the run that a message was to begin.
-func (v *view) neverBegan(run, why string) error {
-	return v.p.event("chat", chat{RunID: run, SessionKey: v.key, Seq: 1, State: "aborted", ErrorMessage: why}, nil)
-}
-
 func (v *view) tool(ts int64, seq uint64, data map[string]any) error {
-	if !v.p.tools {
+	if !v.tools {
 		return nil
 	}
 	return v.agent("tool", ts, seq, data)
@@ -197,32 +198,4 @@ func (v *view) message(e *schemas.Event, d *schemas.MessageEnd) error {
 	}
 	whole := m.Content.JoinText()
 	return v.chat(chat{State: "delta", DeltaText: &whole, Replace: true, Message: textMessage(whole, e.Time.UnixMilli())})
-}
-
-func (v *view) end(e *schemas.Event, d *schemas.AgentEnd) error {
-	id, reason, ts := v.run, d.TerminationReason, e.Time.UnixMilli()
-	defer func() { v.run = "" }()
-	c := chat{State: "final", Message: v.last, StopReason: string(reason), Usage: map[string]any{
-		"input": d.Usage.Input, "output": d.Usage.Output, "totalTokens": d.Usage.TotalTokens}}
-	phase := map[string]any{"phase": "end", "endedAt": ts, "terminationReason": string(reason)}
-	switch {
-	case reason.Normal():
-	case reason == schemas.EndAbort:
-		c.State, c.Usage, c.ErrorMessage = "aborted", nil, d.ErrorMessage
-	default:
-		c.State, c.StopReason, c.ErrorMessage = "error", "", d.ErrorMessage
-		if c.ErrorMessage == "" {
-			c.ErrorMessage = "the run has ended: " + string(reason)
-		}
-		if reason == schemas.TimeoutIdle || reason == schemas.TimeoutRun {
-			c.ErrorKind = "timeout"
-		}
-		c.Usage = nil
-		phase["phase"], phase["error"] = "error", c.ErrorMessage
-	}
-	v.run = id
-	if err := v.agent("lifecycle", ts, e.Seq, phase); err != nil {
-		return err
-	}
-	return v.chat(c)
 }

@@ -132,7 +132,8 @@ func (p *peer) subscribe(ctx context.Context, req *request) (any, error) {
 	if params.Key == "" {
 		return nil, &bridge.RequestError{Reason: "key is missing"}
 	}
-	return map[string]any{"subscribed": true, "key": params.Key}, p.subs.add(ctx, params.Key)
+	_, err := p.subs.add(ctx, params.Key)
+	return map[string]any{"subscribed": true, "key": params.Key}, err
 }
 
 func (p *peer) unsubscribe(_ context.Context, req *request) (any, error) {

@@ -3,8 +3,10 @@ package gateway
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/loopbus/loopbus/bus/bridge"
+	"github.com/loopbus/loopbus/loop"
 )
 
 // maxSubscriptions limits the subscriptions of a connection.
@@ -20,34 +22,48 @@ type subscriptions struct {
 }
 
 // subscription is the subscription to one session.
-type subscription struct{ stop context.CancelFunc }
+type subscription struct {
+	stop context.CancelFunc
+	at   atomic.Pointer[position]
+}
+
+// position is how far a subscription is: the events up to seq are sent, or are from before it.
+type position struct {
+	seq   uint64
+	known loop.Known // the commands that the log has by then
+}
+
+func (s *subscription) reached(state *loop.State) { s.at.Store(&position{state.Seq, state.Known}) }
 
 func (s *subscriptions) init(p *peer) { s.p, s.all = p, map[string]*subscription{} }
 
 // add subscribes to a session from the end of its log on, with the reply being streamed. Adding it again changes
 // nothing. Calls for one key come one after another. Other sessions do not wait while a log is read.
-func (s *subscriptions) add(ctx context.Context, key string) error {
+func (s *subscriptions) add(ctx context.Context, key string) (*subscription, error) {
 	if err := bridge.CheckID("a session's key", key); err != nil {
-		return err
+		return nil, err
 	}
-	if known, err := s.has(key); known || err != nil {
-		return err
+	if one, err := s.get(key); one != nil || err != nil {
+		return one, err
 	}
 	f, err := s.p.open(ctx, s.p.session(key))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known, err := s.hasLocked(key); known || err != nil {
-		return err
+	if one, err := s.getLocked(key); one != nil || err != nil {
+		return one, err
 	}
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
-	one := &subscription{stop}
+	one := &subscription{stop: stop}
+	one.reached(&f.State)
 	s.all[key] = one
 	s.ended.Go(func() {
 		defer s.forget(key, one)
-		v := &view{p: s.p, key: key, state: &f.State, replies: map[string]*reply{}}
+		v := newView(key, &f.State, s.p.tools, func(name string, payload any) error {
+			return s.p.event(name, payload, nil)
+		})
 		for item, err := range f.Items(follow) {
 			if err == nil {
 				err = v.take(item)
@@ -56,28 +72,28 @@ func (s *subscriptions) add(ctx context.Context, key string) error {
 				s.p.broken(follow, "session "+f.Session.ID(), err)
 				return
 			}
+			one.reached(&f.State)
 		}
 	})
-	return nil
+	return one, nil
 }
 
-// has reports whether a session is subscribed to; its error is the reason why it cannot be.
-func (s *subscriptions) has(key string) (bool, error) {
+// get returns the subscription to a session, nil if there is none; its error is the reason why there can be none.
+func (s *subscriptions) get(key string) (*subscription, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.hasLocked(key)
+	return s.getLocked(key)
 }
 
-func (s *subscriptions) hasLocked(key string) (bool, error) {
+func (s *subscriptions) getLocked(key string) (*subscription, error) {
+	one := s.all[key]
 	switch {
 	case s.closed:
-		return false, errGone
-	case s.all[key] != nil:
-		return true, nil
-	case len(s.all) >= maxSubscriptions:
-		return false, &bridge.RequestError{Reason: "too many subscriptions: unsubscribe from another session"}
+		return nil, errGone
+	case one == nil && len(s.all) >= maxSubscriptions:
+		return nil, &bridge.RequestError{Reason: "too many subscriptions: unsubscribe from another session"}
 	}
-	return false, nil
+	return one, nil
 }
 
 func (s *subscriptions) remove(key string) {

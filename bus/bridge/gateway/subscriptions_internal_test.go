@@ -8,7 +8,8 @@ func TestASubscriptionThatEndsLate(t *testing.T) {
 	var s subscriptions
 	s.init(nil)
 	ended := map[string]bool{}
-	before, now := &subscription{func() { ended["before"] = true }}, &subscription{func() { ended["now"] = true }}
+	before := &subscription{stop: func() { ended["before"] = true }}
+	now := &subscription{stop: func() { ended["now"] = true }}
 	s.all["s1"] = before
 	s.remove("s1")
 	s.all["s1"] = now
