@@ -139,7 +139,7 @@ func setAttribute(e *event.Event, name, value string) error {
 			return fmt.Errorf("specversion %.20q is not %s", value, schemas.SpecVersion)
 		}
 	case "id":
-		e.SetID(value)
+		e.Context.(*event.EventContextV1).ID = value // SetID would trim it
 	case "source":
 		e.SetSource(value)
 	case "type":

@@ -214,6 +214,21 @@ func FuzzDecodeCommand(f *testing.F) {
 	})
 }
 
+// The sender finds the outcome of a command by its id, to the last blank.
+func TestAnIDKeepsItsBlanks(t *testing.T) {
+	t.Parallel()
+	binary := nats.Header{"ce-specversion": {"1.0"}, "ce-id": {"%20b%201%20"}, "ce-source": {"/me"},
+		"ce-type": {"dev.loopbus.prompt.v1"}}
+	structured := nats.Header{"Content-Type": {"application/cloudevents+json"}}
+	for data, header := range map[string]nats.Header{`{"text":"hi"}`: binary, `{"specversion":"1.0","id":" b 1 ",` +
+		`"source":"/me","type":"dev.loopbus.prompt.v1","data":{"text":"hi"}}`: structured} {
+		got, err := codec.DecodeCommand("s1", "prompt", header, []byte(data), "fallback", storedAt)
+		if want := " b 1 "; err != nil || got.ID != want {
+			t.Errorf("%s: id %q, %v, want %q", data, got.ID, err, want)
+		}
+	}
+}
+
 // The id in a header of binary mode is percent-decoded also if the message is not a valid command.
 func TestIDOfRejectedCommandIsDecoded(t *testing.T) {
 	t.Parallel()

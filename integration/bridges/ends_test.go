@@ -79,8 +79,8 @@ func TestEveryMessageEnds(t *testing.T) {
 	for _, mode := range []string{"", "steer", "followup", "interrupt"} {
 		say("refuses", "hello", "refused-"+mode, mode, map[string]any{"mimeType": "image/", "content": "eA=="})
 		end("refused-"+mode, "error", "", true)
-		say("handles", "faq: how?", "handled-"+mode, mode)
-		end("handled-"+mode, "final", "handled", false)
+		say("handles", "faq: how?", "handled "+mode, mode)
+		end("handled "+mode, "final", "handled", false)
 	}
 	say("s1", "hello", "run", "")
 	end("run", "final", string(schemas.EndNoToolCalls), false)
