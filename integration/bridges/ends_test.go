@@ -51,9 +51,9 @@ func (c *chat) say(message map[string]any) {
 	}
 }
 
-// Every message that the gateway takes ends with an event "chat" that says how, also one that starts no run: the session
-// refuses it, a hook handles it, a run takes it in, it is withdrawn. One that is sent again, on another connection or
-// on the same one, ends as it did the first time.
+// Every message that the gateway takes ends with an event "chat" that says how, also one that starts no run: the
+// session refuses it, a hook handles it, a run takes it in, it is withdrawn. One that is sent again, on another
+// connection or on the same one, ends as it did the first time.
 func TestEveryMessageEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) {

@@ -15,8 +15,8 @@
 // What a connection sends for one session takes effect in the order of its frames. Requests that only read or wait, and
 // those for other sessions, do not wait for it. chat.abort also withdraws messages of which no run has begun.
 //
-// Every message of chat.send ends with an event chat, also one that the session refuses, that a hook handles, that joins
-// a run, or that has ended before.
+// Every message of chat.send ends with an event chat, also one that the session refuses, that a hook handles, that
+// joins a run, or that has ended before.
 //
 // If something that a connection follows cannot be followed any further, the connection ends with the reason, because
 // the protocol has no other word for it.

@@ -9,8 +9,8 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Every message that a session has got ends with an event "chat" of the state final, aborted or error. That of a message
-// that starts a run comes with the end of the run.
+// Every message that a session has got ends with an event "chat" of the state final, aborted or error. That of a
+// message that starts a run comes with the end of the run.
 
 // Stop reasons of messages that have started no run, and are final nevertheless.
 const (
