@@ -1,7 +1,9 @@
 package schemas
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -194,11 +196,14 @@ func ParseHookRequest(payload []byte) (r HookRequest, err error) {
 	return r, err
 }
 
-// ParseHookAnswer validates and decodes an answer; an empty payload is {}. An error is a [*ValidationError] or the
-// reason why it is not JSON.
+// errNoHookAnswer is returned for an empty payload. A shell command that fails answers so, and a failure must not allow
+// a call.
+var errNoHookAnswer = errors.New("the answer is empty: a service that changes nothing answers {}")
+
+// ParseHookAnswer validates and decodes an answer. An error is a [*ValidationError] or the reason why it is not JSON.
 func ParseHookAnswer(payload []byte) (a HookAnswer, err error) {
-	if len(payload) == 0 {
-		return a, nil
+	if len(bytes.TrimSpace(payload)) == 0 {
+		return a, errNoHookAnswer
 	}
 	if err := validate("hook answer", SchemaName{"hooks", "hook_answer"}, payload); err != nil {
 		return a, err

@@ -13,11 +13,11 @@ func TestALargeBucketIsLoaded(t *testing.T) {
 	const many = 30_000
 	c := bustest.New(t)
 	for i := range many {
-		if _, err := c.JetStream().PublishAsync(fmt.Sprintf("$KV.agent_profiles.p%05d", i), []byte(`{}`)); err != nil {
+		if err := c.NATS().Publish(fmt.Sprintf("$KV.agent_profiles.p%05d", i), []byte(`{}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	<-c.JetStream().PublishAsyncComplete()
+	bustest.Eventually(t, "all are stored", func() bool { return bustest.Messages(t, c, "KV_agent_profiles") == many })
 	all, err := newProfiles(t, c).List(bustest.Deadline(t))
 	if err != nil || len(all) != many {
 		t.Errorf("%d profiles, %v", len(all), err)

@@ -10,11 +10,12 @@ import (
 	"strings"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Profiles holds the profiles in the bucket agent_profiles. It follows the bucket, so reading a profile sends no
-// request. All methods may be called concurrently.
+// Profiles holds the profiles in the bucket agent_profiles. It follows the bucket. All methods may be called
+// concurrently.
 type Profiles struct {
 	*followed[NamedProfile]
 	none error // wrapped by the error about an unknown name
@@ -47,9 +48,27 @@ func NewProfiles(c *bus.Conn, none error, log *slog.Logger) *Profiles {
 	return p
 }
 
-// Profile returns the profile of a name. It waits until the bucket has been loaded. If the profile exists and cannot be
-// decoded, Profile returns an error, because a typing mistake must not remove the limits of a session.
+// Profile returns the profile of a name. It waits until the bucket has been loaded, and until everything has been
+// received that the leader of the bucket has for the name: a profile that was put before is in force, although what
+// follows the bucket may have lost its server. If the leader does not answer, the profile of before counts. If the
+// profile exists and cannot be decoded, Profile returns an error, because a typing mistake must not remove the limits
+// of a session.
 func (p *Profiles) Profile(ctx context.Context, name string) (schemas.Profile, error) {
+	subject := "$KV." + schemas.BucketProfiles + "." + name
+	last, found, err := natsio.Last(ctx, p.conn.JetStream(), "KV_"+schemas.BucketProfiles, subject)
+	switch {
+	case err != nil:
+		p.log.Warn("it is not known whether the profile is current", "profile", name, "err", err)
+	case found:
+		if err := p.catchUp(ctx, last.Sequence); err != nil {
+			return schemas.Profile{}, fmt.Errorf("registry: receive revision %d of profile %s: %w", last.Sequence, name, err)
+		}
+	}
+	return p.received(ctx, name)
+}
+
+// received is [Profiles.Profile] of what has been received.
+func (p *Profiles) received(ctx context.Context, name string) (schemas.Profile, error) {
 	var n NamedProfile
 	var known bool
 	var others string

@@ -18,13 +18,13 @@ func TestLookUpOfAProfileCostsTheSame(t *testing.T) {
 		p.entries[name] = NamedProfile{Name: name}
 	}
 	if n := testing.AllocsPerRun(10, func() {
-		if _, err := p.Profile(t.Context(), "p4711"); err != nil {
+		if _, err := p.received(t.Context(), "p4711"); err != nil {
 			t.Error(err)
 		}
 	}); n > 5 {
 		t.Errorf("a look-up among %d profiles makes %.0f allocations", many, n)
 	}
-	if _, err := p.Profile(t.Context(), "x"); !errors.Is(err, none) || !strings.Contains(err.Error(), "10000 others") {
+	if _, err := p.received(t.Context(), "x"); !errors.Is(err, none) || !strings.Contains(err.Error(), "10000 others") {
 		t.Errorf("unknown profile: %v", err)
 	}
 }

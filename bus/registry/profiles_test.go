@@ -93,3 +93,21 @@ func TestBucketThatIsEmptiedIsLoaded(t *testing.T) {
 		}
 	}
 }
+
+// A profile that was put before is in force, however late the bucket's messages are.
+func TestAProfileIsCurrent(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	kv := profileBucket(t, c)
+	profiles := newProfiles(t, c)
+	for n := range 60 { // a key has 64 revisions at most
+		want := fmt.Sprintf("version %d", n)
+		if _, err := kv.PutString(bustest.Deadline(t), "coder", fmt.Sprintf(`{"systemPrompt":%q}`, want)); err != nil {
+			t.Fatal(err)
+		}
+		p, err := profiles.Profile(bustest.Deadline(t), "coder")
+		if err != nil || *p.SystemPrompt != want {
+			t.Fatalf("%+v, %v; want %s", p, err, want)
+		}
+	}
+}
