@@ -13,8 +13,12 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// outboxTimeout bounds each method of [Outbox], with its retries while the server cannot be reached.
-const outboxTimeout = 15 * time.Second
+const (
+	// outboxTimeout bounds each method of [Outbox], with its retries while the server cannot be reached.
+	outboxTimeout = 15 * time.Second
+	// outboxAttempt bounds one attempt to publish, because the acknowledgement may be lost with a connection.
+	outboxAttempt = 2 * time.Second
+)
 
 // Outbox stores commands that one session sends to another in the inbox of the other session. All methods may be called
 // concurrently.
@@ -83,6 +87,13 @@ func (o *Outbox) store(ctx context.Context, c schemas.Command) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, outboxTimeout)
 	defer cancel()
-	_, err = natsio.Publish(ctx, o.conn.Events(), msg)
-	return err
+	for {
+		attempt, done := context.WithTimeout(ctx, outboxAttempt)
+		_, err := o.conn.Events().PublishMsg(attempt, msg, natsio.UntilLeader())
+		done()
+		if !natsio.IsAny(err, nats.ErrReconnectBufExceeded, context.DeadlineExceeded) && !natsio.TooMany(err) ||
+			!natsio.Wait(ctx, natsio.RetryWait) {
+			return err
+		}
+	}
 }

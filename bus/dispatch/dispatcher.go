@@ -70,15 +70,22 @@ func (d *Dispatcher) dispatch(ctx context.Context, req schemas.ToolRequest, agai
 }
 
 // publish stores a call on the connection without a reconnect buffer: a call must not be sent long after it was
-// decided, when its session may have another runner. It retries for d.patience at most.
+// decided, when its session may have another runner. While the server is unavailable or the stream has no leader,
+// publish retries, for d.patience at most. It does not if an acknowledgement is lost: a server that has restarted does
+// not know the id of a call that a worker has settled, and an unsafe call would be executed twice. The next process
+// that loads the session looks for the call or its result first.
 func (d *Dispatcher) publish(ctx context.Context, req schemas.ToolRequest, msg *nats.Msg) error {
 	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
-	ack, err := natsio.Publish(ctx, d.conn.Events(), msg)
-	if err == nil && ack.Duplicate {
-		return d.duplicate(ctx, req, msg, ack.Sequence)
+	for {
+		ack, err := d.conn.Events().PublishMsg(ctx, msg, natsio.UntilLeader())
+		if err == nil && ack.Duplicate {
+			return d.duplicate(ctx, req, msg, ack.Sequence)
+		}
+		if !errors.Is(err, nats.ErrReconnectBufExceeded) || !natsio.Wait(ctx, natsio.RetryWait) {
+			return err
+		}
 	}
-	return err
 }
 
 // duplicate compares a call with the message that the stream has stored with its id. If that is another message,
@@ -96,7 +103,7 @@ func (d *Dispatcher) duplicate(ctx context.Context, req schemas.ToolRequest, msg
 		return nil
 	}
 	msg.Header.Set(jetstream.MsgIDHeader, msg.Header.Get(jetstream.MsgIDHeader)+"/"+rand.Text())
-	_, err = natsio.Publish(ctx, d.conn.Events(), msg)
+	_, err = d.conn.Events().PublishMsg(ctx, msg, natsio.UntilLeader())
 	return err
 }
 

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -237,7 +238,7 @@ func TestDispatchWaitsForTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Shutdown()
-	bustest.Eventually(t, "the connection is down", func() bool { return !c.Connected() })
+	bustest.Eventually(t, "the connection is down", func() bool { return !c.Events().Conn().IsConnected() })
 	dispatched := make(chan error, 1)
 	go func() { dispatched <- dispatch.NewPatient(c).Dispatch(bustest.Deadline(t), request("t7"), false) }()
 	start()
@@ -246,6 +247,31 @@ func TestDispatchWaitsForTheServer(t *testing.T) {
 	}
 	if n := bustest.Messages(t, c, schemas.StreamTools); n != 1 {
 		t.Errorf("%d calls are stored, want 1", n)
+	}
+}
+
+// A call whose acknowledgement is lost may be with a worker. It is not sent again.
+func TestACallIsSentOnceIfItsAcknowledgementIsLost(t *testing.T) {
+	t.Parallel()
+	c := bustest.Dial(t, bus.ConnOptions{InProcess: bustest.Server(t)}) // without streams
+	sent := 0
+	_, err := c.NATS().Subscribe("agent.tool.>", func(*nats.Msg) { sent++ })
+	if err == nil {
+		err = c.NATS().FlushTimeout(time.Minute)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = dispatch.NewHasty(c).Dispatch(bustest.Deadline(t), request("t7"), false)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if err := c.NATS().Drain(); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "all has come", c.NATS().IsClosed)
+	if sent != 1 {
+		t.Errorf("sent %d times", sent)
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 // NewPatient is [New] on a machine that may be busy with other things.
 func NewPatient(c *bus.Conn) *Dispatcher { return &Dispatcher{c, time.Minute} }
 
+// NewHasty is [New] with little patience.
+func NewHasty(c *bus.Conn) *Dispatcher { return &Dispatcher{c, 3 * time.Second} }
+
 // CheckAbsent checks the queues once, of which these had no worker for long enough.
 func (u *Unserved) CheckAbsent(ctx context.Context, tools ...string) error {
 	for _, tool := range tools {
