@@ -83,7 +83,8 @@ export class Fleet {
     const session = m.subject.startsWith(`${prefix}.dead.AGENT_CMD.`) && m.subject.split(".").at(-1);
     const kind = /\.([a-z_]+)$/.exec(letter.subject)?.[1];
     const names = m.headers?.keys().filter((name) => OF_COMMANDS.test(name)) ?? [];
-    if (!session) letter.why = "only commands are sent again";
+    if (m.unreadable) letter.why = "its headers are too large to be read";
+    else if (!session) letter.why = "only commands are sent again";
     else if (letter.reason.startsWith("foreign:") || added(m.headers, "Nats-Stream") !== "") letter.why = "no client has sent it";
     else if (letter.subject !== subjects.command(session, kind)) letter.why = `it is no command for ${session}`;
     else if (of("Size") !== "") letter.why = "it was cut";

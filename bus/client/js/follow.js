@@ -2,19 +2,15 @@
 
 import { eventsOf, updateOf } from "./log.js";
 import { parse } from "./numbers.js";
-import { added, DamagedError, DeletedError, isTransient, Waker } from "./stored.js";
+import { added, bytesOf, DamagedError, DeletedError, isReadable, isTransient, MOST_BYTES, Waker } from "./stored.js";
 
-// Limits of live messages that wait for a slow reader. More are dropped, and read from the log.
+// Limit of live messages that wait for a slow reader, besides MOST_BYTES. More are dropped, and read from the log.
 const LIVE_MESSAGES = 4096;
-const LIVE_BYTES = 16 << 20;
 const FIRST_CHECK = 250; // ms after which a quiet log is checked for missed messages; doubles up to LAST_CHECK
 const LAST_CHECK = 5000;
 const MIN_CATCH_UP = 250; // minimum ms between two reads of the log that an update triggers, which any publisher of updates can do
 const MAX_STREAMED = 32 << 20; // limit of characters of a reply's updates: any publisher of updates could publish without end
 const UPDATE_COST = 64; // what each update and each of its parts counts in addition to its text
-
-/** The size of a message, with its headers where the connection tells. */
-const bytesOf = (m) => m.size?.() ?? m.data.length;
 
 /** A subscription to a part of the live feed. */
 export class Tap {
@@ -29,7 +25,8 @@ export class Tap {
     this.sub = link.nc.subscribe(subject, {
       callback: (err, m) => {
         if (err) this.error = err;
-        else if (this.live.length >= LIVE_MESSAGES || this.#bytes + bytesOf(m) > LIVE_BYTES) this.dropped = true;
+        else if (!isReadable(m)) return; // as if it were lost on its way
+        else if (this.live.length >= LIVE_MESSAGES || this.#bytes + bytesOf(m) > MOST_BYTES) this.dropped = true;
         else {
           this.live.push(m);
           this.#bytes += bytesOf(m);

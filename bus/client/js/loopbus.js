@@ -16,7 +16,7 @@ import { Follower, head } from "./follow.js";
 import { attributes, isLarge, upload } from "./inputs.js";
 import { parse, stringify } from "./numbers.js";
 import { isModel, isSession } from "./shapes.js";
-import { Link, TransientError, random, isAck, isNoResponders, text } from "./stored.js";
+import { Link, TransientError, random, isAck, isNoResponders, isReadable, text } from "./stored.js";
 import { listTools } from "./tools.js";
 
 export { ExactNumber, parse, stringify } from "./numbers.js";
@@ -157,6 +157,7 @@ export class Client {
         throw isNoResponders(err) ? new TransientError(`query ${subject}: no runner answers`, { cause: err }) : err;
       });
       if (isAck(m)) m = await this.link.answer(subject, body, timeout); // a stream stores queries
+      if (!isReadable(m)) throw new QueryError(subject, { code: "internal", reason: "the headers of the answer are too large" });
       if (m.headers?.get("Nats-Service-Error-Code")) {
         let refused = { code: "internal", reason: m.headers.get("Nats-Service-Error") };
         try {

@@ -14,6 +14,27 @@ const decoder = new TextDecoder();
 /** The text of a message's payload. */
 export const text = (m) => decoder.decode(m.data);
 
+/** The most bytes of received messages that one reader keeps. */
+export const MOST_BYTES = 16 << 20;
+
+// The most bytes of a message besides its payload: subjects and headers. An event of a log of the first version, with ids
+// of the greatest length, has 4.3 KiB.
+const MOST_BESIDES = 5 << 10;
+
+/** The size of a message, with its subjects and headers where the connection tells. */
+export const bytesOf = (m) => m.size?.() ?? m.data.length;
+
+/**
+ * Reports whether the headers of a message may be looked at. nats-core decodes all of them at the first look, in a time
+ * that grows with the square of their number: 0.2 s for 49 KB, minutes for 1 MB. Many of others may choose them.
+ */
+export const isReadable = (m) => bytesOf(m) - m.data.length <= MOST_BESIDES;
+
+const headersOf = (m) => (isReadable(m) ? m.headers : undefined);
+
+/** A message of a stream. One whose headers are not readable has none, and counts as written by no one of loopbus. */
+const kept = (m, subject, seq) => ({ subject, seq, headers: headersOf(m), data: m.data, unreadable: !isReadable(m) });
+
 /** The value of a header that the server added: the last one, since the message may have the same header. */
 export const added = (headers, key) => headers?.values(key).at(-1) ?? "";
 
@@ -25,7 +46,7 @@ const ANSWER = new Set(["stream", "seq", "domain", "duplicate", "error", "val", 
  * acknowledgement, a status, or a stored message.
  */
 export function isAnswer(m) {
-  if (["Status", "Nats-Stream", "Nats-Sequence"].some((name) => added(m.headers, name) !== "")) return true;
+  if (m.unreadable || ["Status", "Nats-Stream", "Nats-Sequence"].some((name) => added(m.headers, name) !== "")) return true;
   if (m.data.length === 0) return added(m.headers, "KV-Operation") === "";
   try {
     const value = JSON.parse(text(m));
@@ -233,20 +254,19 @@ export class Link {
     return answer;
   }
 
-  /** Returns the last message of a subject in a stream, undefined if there is none. */
+  /** Returns the last message of a subject in a stream, undefined if there is none. An unreadable one has no sequence. */
   async last(stream, subject, timeout = ATTEMPT_TIMEOUT) {
     this.check();
     const m = await this.nc.request(`${this.api}DIRECT.GET.${stream}.${subject}`, "", { timeout });
-    if (added(m.headers, "Nats-Stream") !== "") {
-      return { subject, seq: Number(added(m.headers, "Nats-Sequence")), headers: m.headers, data: m.data };
-    }
-    switch (m.headers?.code) {
+    const headers = headersOf(m);
+    if (!isReadable(m) || added(headers, "Nats-Stream") !== "") return kept(m, subject, Number(added(headers, "Nats-Sequence")));
+    switch (headers?.code) {
       case 404:
         return undefined;
       case 503:
         throw new TransientError("the stream has no leader");
     }
-    throw new Error(`direct get of ${subject}: ${m.headers?.code} ${m.headers?.description}`);
+    throw new Error(`direct get of ${subject}: ${headers?.code} ${headers?.description}`);
   }
 
   /**
@@ -287,13 +307,13 @@ export class Link {
           }
           const m = queue.shift();
           if (m instanceof Error) throw m;
-          if (m.headers?.code >= 400 && m.data.length === 0) break; // end of the batch
+          if (headersOf(m)?.code >= 400 && m.data.length === 0) break; // end of the batch
           const place = delivery(m.reply);
           if (!place) continue;
           if (place.consumer !== delivered + 1) throw new TransientError("a message of the batch is missing");
           delivered = place.consumer;
           left = place.pending;
-          yield { subject: m.subject, seq: place.stream, headers: m.headers, data: m.data };
+          yield kept(m, m.subject, place.stream);
         }
         if (delivered === before) throw new TransientError(`received none of ${left} messages`);
       }

@@ -129,6 +129,36 @@ const scenarios = {
     }
   },
 
+  // Follows a run and the approvals, reads a log of an earlier version, sends a prompt and looks at the fleet, while there
+  // are messages with many headers. Says how large the largest headers are that the connection has decoded.
+  async headers() {
+    const { MsgHdrsImpl } = createRequire(`${process.env.MODULES}/`)("@nats-io/nats-core/internal");
+    const { decode } = MsgHdrsImpl;
+    let largest = 0;
+    MsgHdrsImpl.decode = (bytes) => ((largest = Math.max(largest, bytes.length)), decode(bytes));
+    const enough = new AbortController();
+    const waits = assert.rejects(c.approvals({ signal: enough.signal }).next(), { name: "AbortError" });
+    const seen = [];
+    for await (const item of c.session("s1").watch(1, { signal })) {
+      if (item.event?.type === "message_start" && item.event.data.role === "assistant") await told({ streaming: true });
+      if (item.event) seen.push(item.event.seq);
+      if (item.event?.type === "agent_end") break;
+    }
+    say({ text: `run: ${seen.every((seq, i) => seq === i + 1)}` });
+    const old = [];
+    for await (const e of c.session(process.argv[3]).history(1, { signal })) old.push(`${e.seq}, ${[...e.correlationId].length} characters`);
+    say({ text: `old: ${old}` });
+    await told({ streaming: true }); // the log now ends with a message that has many headers
+    const run = await c.session("s1").prompt("again", { signal });
+    say({ text: `prompt: ${run.sent.at.seq >= seen.length}` });
+    for (const d of (await c.fleet.dead()).list) say({ text: `letter: ${d.text}, ${d.why}` });
+    say({ text: `profiles: ${(await c.fleet.profiles()).map((p) => p.name)}` });
+    say({ text: await c.query(["many"], {}, { signal }).then(JSON.stringify, (err) => err.message) });
+    enough.abort();
+    await waits;
+    say({ text: `decoded at most 5 KiB: ${largest <= 5 << 10 || largest}` });
+  },
+
   async methods() {
     const o = { signal };
     const s = c.session("s1");

@@ -4,8 +4,10 @@ import { Tap } from "../../../bus/client/js/follow.js";
 const link = { epoch: 0, up: true, onChange: () => () => {}, nc: { subscribe: (_, { callback }) => ((link.comes = (m) => callback(null, m)), {}) } };
 const MiB = 1 << 20;
 
-/** A message of 100 bytes, as of an update with few letters, with headers up to size. */
-const message = (size) => ({ data: new Uint8Array(100), size: () => size });
+const payload = new Uint8Array(MiB);
+
+/** A message of this size, of which a subject and headers have 100 bytes. */
+const message = (size) => ({ data: payload.subarray(0, size - 100), size: () => size });
 
 async function run(what, sizes) {
   const tap = new Tap(link, "agent.live.s1.>");
