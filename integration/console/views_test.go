@@ -4,6 +4,7 @@ package console_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -149,6 +150,26 @@ func TestFleet(t *testing.T) {
 	page.click(".card button", "Discard")
 	page.shows("section[aria-label='Dead letters']", "There are none.")
 	page.lacks(".health", "dead letter")
+}
+
+// Of many or large dead letters the newest are shown. One with more headers than can be read has only its text.
+func TestNewestDeadLetters(t *testing.T) {
+	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
+	for i := range 102 {
+		letter := nats.NewMsg("agent.dead.AGENT_TOOL.s1")
+		letter.Data = fmt.Append(nil, "letter ", i)
+		for n := range i / 101 * 2000 { // the last one has more than 5 KiB
+			letter.Header[strconv.Itoa(n)] = []string{""}
+		}
+		if _, err := w.Conn.JetStream().PublishMsg(t.Context(), letter); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := w.open("#/fleet")
+	const letters = "section[aria-label='Dead letters'] "
+	page.shows(letters, "102 in all, of which the newest 100 are shown")
+	page.shows(letters+"li:first-child", "letter 101")
+	page.shows(letters+"li:first-child", "It cannot be sent again: its headers are too large to be read.")
 }
 
 // A dead letter is sent again to its session, with what is shown: the target, the headers and, unfolded, the whole

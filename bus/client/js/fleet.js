@@ -2,9 +2,12 @@
 
 import { MsgHeaders } from "./inputs.js";
 import { isInfo, isProfile, isStatus, read } from "./shapes.js";
-import { added, isAnswer, random, text } from "./stored.js";
+import { added, bytesOf, isAnswer, MOST_BYTES, random, text } from "./stored.js";
 
+const MOST_ANSWERS = 1000; // of runners, with MOST_BYTES
+const LONGEST = 3000; // ms that answers are awaited while they arrive
 const DEAD = "AGENT_DEAD";
+const UNKNOWN = 1 << 20; // what a letter counts whose size cannot be read, in bytes
 const OF_COMMANDS = /^(ce-[a-z0-9]+|Content-Type|Loopbus-Command|traceparent)$/; // headers that make a command what it is
 
 /**
@@ -29,19 +32,30 @@ export class Fleet {
       ...status.find((s) => s.id === i.metadata.id) })).sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  /** The answers of all services that have one, without malformed ones: anybody who may subscribe there can answer. */
+  /**
+   * The answers of all services that have one, without malformed ones: anybody who may subscribe there can answer.
+   * Throws if there are too many.
+   */
   async #all(subject, is) {
     const answers = [];
+    let bytes = 0;
+    let tooMany = false;
     this.link.check();
     const inbox = `${this.link.inbox()}.${random()}`;
-    const sub = this.client.nc.subscribe(inbox, { callback: (err, m) => !err && m.data.length > 0 && answers.push(m) });
+    const sub = this.client.nc.subscribe(inbox, { callback: (err, m) => {
+      if (err || m.data.length === 0) return;
+      if (answers.length < MOST_ANSWERS && (bytes += bytesOf(m)) <= MOST_BYTES) answers.push(m);
+      else tooMany = true;
+    } });
     this.client.nc.publish(subject, "", { reply: inbox });
     await this.client.nc.flush();
-    for (let before = -1; before < answers.length; ) { // until no more answers arrive
+    const end = Date.now() + LONGEST;
+    for (let before = -1; before < answers.length && Date.now() < end; ) { // until no more answers arrive
       before = answers.length;
       await new Promise((resolve) => setTimeout(resolve, 300));
     }
     sub.unsubscribe();
+    if (tooMany) throw new Error(`${subject} has more than ${MOST_ANSWERS} answers, or ${MOST_BYTES >> 20} MiB of them`);
     return answers.map((m) => read(text(m), is)).filter(Boolean);
   }
 
@@ -62,14 +76,20 @@ export class Fleet {
 
   /**
    * Returns the newest dead letters, newest first: {seq, reason, stream, subject, deliveries, text, message}, and where
-   * and with which headers each may be sent again: {to, headers}, or {why} not.
+   * and with which headers each may be sent again: {to, headers}, or {why} not. They have 16 MiB at most.
    */
   async dead(limit = 100) {
     const { state } = await this.link.jetstream(`STREAM.INFO.${DEAD}`, {});
     const list = [];
-    const after = Math.max(0, state.last_seq - limit);
     if (state.messages > 0) {
-      for await (const m of this.link.stored(DEAD, `${this.client.prefix}.dead.>`, { after })) list.push(this.#letter(m));
+      const read = (o) => this.link.stored(DEAD, `${this.client.prefix}.dead.>`, o);
+      let after = Math.max(0, state.last_seq - limit);
+      const newest = [];
+      for await (const m of read({ after, headersOnly: true })) newest.unshift(m);
+      let bytes = 0;
+      const left = newest.findIndex((m) => (bytes += m.unreadable ? UNKNOWN : Number(added(m.headers, "Nats-Msg-Size"))) > MOST_BYTES);
+      if (left >= 0) after = newest.splice(left)[0].seq;
+      if (newest.length > 0) for await (const m of read({ after })) if (list.push(this.#letter(m)) === newest.length) break;
     }
     return { count: state.messages, list: list.reverse() };
   }

@@ -271,14 +271,15 @@ export class Link {
 
   /**
    * Yields the messages that a stream has now on a subject, in order: those behind the sequence after, or the last one
-   * of each subject. It requests one batch at a time, so memory stays bounded.
+   * of each subject. It requests one batch at a time, so memory stays bounded. With headersOnly, the header
+   * Nats-Msg-Size tells the size of each payload.
    */
-  async *stored(stream, subject, { after = 0, last = false, signal } = {}) {
+  async *stored(stream, subject, { after = 0, last = false, headersOnly = false, signal } = {}) {
     const epoch = this.epoch;
     const name = `js-${random()}`;
     const config = {
       name, filter_subject: subject, ack_policy: "none", mem_storage: true, num_replicas: 1, replay_policy: "instant",
-      inactive_threshold: READER_IDLE, max_deliver: -1,
+      inactive_threshold: READER_IDLE, max_deliver: -1, headers_only: headersOnly,
       ...(last ? { deliver_policy: "last_per_subject" }
         : after > 0 ? { deliver_policy: "by_start_sequence", opt_start_seq: after + 1 } : { deliver_policy: "all" }),
     };

@@ -57,7 +57,7 @@ export function FleetView({ bus }) {
   const done = (what, f) => doing(what, f).then(() => ask(again + 1));
   return html`<section class="page fleet" aria-label="Fleet"><h1>Fleet</h1>
     <${Guard}><${Health} seen=${seen} /></${Guard}>
-    <${Part} title="Dead letters" part=${seen.dead} empty="There are none.">${({ list, count: n }) => html`<p class="quiet">${n} in all</p>
+    <${Part} title="Dead letters" part=${seen.dead} empty="There are none.">${({ list, count: n }) => html`<p class="quiet">${n} in all${list.length < n && `, of which the newest ${list.length} are shown`}</p>
       <ul class="cards" role="list">${list.map((d) => html`<li key=${d.seq} class="card bad"><${Guard}><${Letter} d=${d} bus=${bus} done=${done} /></${Guard}></li>`)}
       </ul>`}</${Part}>
     ${unserved.length > 0 && html`<h2>Queues that nobody serves</h2><ul>${unserved.map((q) => html`<li class="problem">${q.name}: ${q.pending} wait, ${q.atWork} at work</li>`)}</ul>`}

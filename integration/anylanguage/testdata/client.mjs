@@ -129,6 +129,17 @@ const scenarios = {
     }
   },
 
+  // Says what of many dead letters it gets, and what of many answers.
+  async crowd() {
+    const { count, list } = await c.fleet.dead();
+    say({ text: `${count} letters, ${list.length} are shown, ${list[0].text.slice(0, 2)} to ${list.at(-1).text.slice(0, 2)}` });
+    const runners = () => c.fleet.runners().then((all) => `${all.length} runners`, (err) => err.message);
+    for (let i = 0; i < 3; i++) {
+      say({ text: await runners() });
+      await told({ streaming: true });
+    }
+  },
+
   // Follows a run and the approvals, reads a log of an earlier version, sends a prompt and looks at the fleet, while there
   // are messages with many headers. Says how large the largest headers are that the connection has decoded.
   async headers() {
