@@ -43,6 +43,7 @@ var importRules = []importRule{
 	{"schemas/casetest", nil, nil},
 	{"schemas/keycache", nil, nil},
 	{"schemas/progress", []string{"schemas"}, nil},
+	{"schemas/redact", nil, nil},
 	{"schemas/toolargs", []string{"schemas"}, []string{"github.com/dlclark/regexp2"}},
 	{"schemas/toolargs/cached", []string{"schemas"}, nil},
 	{"sessionfile", []string{"schemas"}, nil},

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/loopbus/loopbus/schemas/redact"
 )
 
 // minSecret is the least length in bytes of a value that is removed: to remove every "1" from a text would hide
@@ -76,7 +78,7 @@ func urlSecrets(text string) (secrets []string) {
 	return secrets
 }
 
-func (r redactor) text(s string) string { return r.replace.Replace(s) }
+func (r redactor) text(s string) string { return redact.Through(s, r.replace.Replace) }
 
 // longest returns the length of the longest secret. A text that is cut has to be longer by that than what is shown of
 // it, so that a secret at the cut is seen as a whole.

@@ -45,7 +45,9 @@ func TestNoErrorShowsTheURL(t *testing.T) {
 	refuse := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		query := r.URL.Query()
-		says, _ := json.Marshal(fmt.Sprintf("no such key: %s, in %s, %q, %q", query.Get("key"), r.RequestURI, query, r.URL))
+		key := query.Get("key")
+		says, _ := json.Marshal(fmt.Sprintf("no such key: %s, in %s, %q, %q, \\u0071%s", key, r.RequestURI, query, r.URL,
+			key[1:]))
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":%s}}`, r.Header.Get("Test-Id"), says)
 	}
 	for name, c := range map[string]struct {

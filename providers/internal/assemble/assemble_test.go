@@ -241,8 +241,9 @@ func TestPanicOfTheReaderPassesThrough(t *testing.T) {
 
 func TestNoSecretInErrorTexts(t *testing.T) {
 	req := request()
-	req.Headers = map[string]string{"Authorization": "Bearer header-secret-2", "X-Other": "not-a-secret"}
-	said := []string{req.APIKey, url.QueryEscape(req.APIKey), "header-secret-1", "header-secret-2"}
+	req.Headers = map[string]string{"Authorization": "Bearer header-secret-2", "User-Agent": "not-a-secret",
+		"X-Lab-Token": "gateway-secret-3"}
+	said := []string{req.APIKey, url.QueryEscape(req.APIKey), "header-secret-1", "header-secret-2", "gateway-secret-3"}
 	_, final := collect(t, t.Context(), req, func(context.Context, *assemble.Stream) error {
 		return &url.Error{Op: "Post", URL: "https://vendor?key=" + req.APIKey,
 			Err: errors.New("not-a-secret " + strings.Join(said, " "))}

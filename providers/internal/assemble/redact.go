@@ -2,13 +2,12 @@ package assemble
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/loopbus/loopbus/providers"
 	"github.com/loopbus/loopbus/providers/internal/transport"
+	"github.com/loopbus/loopbus/schemas/redact"
 )
 
 // minSecret is the length, in bytes, from which a key is treated as a secret. Users set shorter words as the key of a
@@ -17,12 +16,13 @@ const minSecret = 10
 
 const redacted = "[redacted]"
 
-// secretsOf returns the keys of the request, which must not appear in an error text.
+// secretsOf returns what must not appear in an error text: the key of the request, and what its headers may have of
+// credentials. A gateway's key has a header of any name.
 func secretsOf(req *providers.Request) []string {
 	secrets := []string{req.APIKey}
 	for _, headers := range []map[string]string{req.Model.Headers, req.Headers} {
 		for name, value := range headers {
-			if transport.IsSecret(name) {
+			if !transport.IsPublic(name) {
 				_, token, _ := strings.Cut(value, " ")
 				secrets = append(secrets, value, token) // also the token without its scheme
 			}
@@ -31,29 +31,16 @@ func secretsOf(req *providers.Request) []string {
 	return secrets
 }
 
-// escaped is a printable character of ASCII as JSON may escape it.
-var escaped = regexp.MustCompile(`\\u00[2-7][0-9a-fA-F]`)
-
 // redact replaces the secrets in text: those of the request, and what was sent. They may be escaped as part of a URL,
 // or as JSON may be.
-func (s *Stream) redact(text string) string {
-	text = s.redactPlain(text)
-	plain := escaped.ReplaceAllStringFunc(text, func(e string) string {
-		code, _ := strconv.ParseUint(e[len(`\u`):], 16, 8) // it matches
-		return string(rune(code))
-	})
-	if hidden := s.redactPlain(plain); hidden != plain {
-		return hidden
-	}
-	return text
-}
+func (s *Stream) redact(text string) string { return redact.Through(text, s.redactPlain) }
 
 func (s *Stream) redactPlain(text string) string {
 	for _, secret := range slices.Concat(s.secrets, s.sent.Sent()) {
 		if secret = strings.TrimSpace(secret); len(secret) < minSecret {
 			continue
 		}
-		for _, form := range []string{secret, url.QueryEscape(secret), strings.ReplaceAll(secret, "/", `\/`)} {
+		for _, form := range []string{secret, url.QueryEscape(secret)} {
 			text = replaceStart(text, form, max(minSecret, len(form)/4))
 		}
 	}

@@ -8,13 +8,23 @@ import (
 	"sync"
 )
 
-// secretHeaders are the headers whose values are credentials.
+// secretHeaders are the headers in which SDKs send credentials.
 var secretHeaders = []string{
 	"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "x-amz-security-token",
 	"cf-aig-authorization", "cookie",
 }
 
-// IsSecret reports whether the values of a header are credentials.
+// publicHeaders are the headers of requests to models whose values are no credentials.
+var publicHeaders = []string{
+	"accept", "accept-language", "anthropic-beta", "anthropic-version", "content-type", "copilot-integration-id",
+	"editor-plugin-version", "editor-version", "http-referer", "openai-beta", "openai-intent", "referer", "user-agent",
+	"x-title",
+}
+
+// IsPublic reports whether the values of a header that somebody configured cannot be credentials.
+func IsPublic(header string) bool { return slices.Contains(publicHeaders, strings.ToLower(header)) }
+
+// IsSecret reports whether the values of a header are credentials, of those that an SDK sets.
 func IsSecret(header string) bool { return slices.Contains(secretHeaders, strings.ToLower(header)) }
 
 // Secrets are the credentials that were sent with the requests for a reply. SDKs obtain some of them themselves, such
