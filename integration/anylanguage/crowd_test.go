@@ -17,8 +17,8 @@ import (
 	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
-// The view of the fleet asks every three seconds. It gets the newest dead letters that have 16 MiB together, and not more
-// of what answers as a runner than a fleet of runners does.
+// The view of the fleet asks every three seconds. It gets the newest dead letters that have 16 MiB together, and not
+// more of what answers as a runner than a fleet of runners does.
 func TestWhatTheFleetHoldsInJavaScript(t *testing.T) {
 	t.Parallel()
 	needsNode(t)
@@ -70,7 +70,8 @@ func TestWhatTheFleetHoldsInJavaScript(t *testing.T) {
 		node.goOn()
 	})
 	tooMany := ask + " has more than 1000 answers, or 16 MiB of them"
-	want := slices.Concat([]string{"25 letters, 18 are shown, 24 to 07"}, slices.Repeat([]string{tooMany}, 2), []string{"0 runners"})
+	want := slices.Concat([]string{"25 letters, 18 are shown, 24 to 07"}, slices.Repeat([]string{tooMany}, 2),
+		[]string{"0 runners"})
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
