@@ -35,7 +35,7 @@ func TestFullInboxIsReported(t *testing.T) {
 	if err := all.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	impatient, err := client.New(c.NATS(), client.Options{RequestTimeout: 200 * time.Millisecond})
+	impatient, err := client.New(c.NATS(), client.Options{RequestTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestFullInboxIsReported(t *testing.T) {
 		t.Errorf("given up by the client: %v", err)
 	}
 	patient := bustest.Client(t, c)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := patient.Session("s1").Send(ctx, &schemas.Abort{}); !errors.Is(err, client.ErrInboxFull) ||
 		!errors.Is(err, context.DeadlineExceeded) {
@@ -93,7 +93,7 @@ func TestQueryPassesOverAcknowledgements(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asking, err := client.New(c.NATS(), client.Options{RequestTimeout: 200 * time.Millisecond})
+	asking, err := client.New(c.NATS(), client.Options{RequestTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,7 +115,7 @@ func live() uint64 {
 // Requests that only wait keep nothing of their frames. This test is not parallel, because it looks at the memory of
 // the process.
 func TestWaitsKeepNoFrames(t *testing.T) {
-	b := limited(t, 4<<20, Options{})
+	b := limited(t, 128<<20, Options{})
 	c := connected(t, b)
 	if code := c.ask("chat.send", message("s1", "hello")); code != "" {
 		t.Fatal(code)
