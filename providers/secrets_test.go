@@ -71,3 +71,31 @@ func TestEscapedKeysAreNotInErrors(t *testing.T) {
 		})
 	}
 }
+
+// The password in the URL of a server is in no error, also if the URL cannot be parsed, or the server says what it got.
+func TestPasswordsOfURLsAreNotInErrors(t *testing.T) {
+	t.Parallel()
+	const password = "p%2Fssword-0123456789"
+	for _, api := range served() {
+		for name, spoil := range map[string]func(string) string{
+			"cannot be parsed": func(string) string { return "http://user:" + password + "@nohost.invalid:bad/g" },
+			"is told": func(address string) string {
+				return strings.Replace(address, "://", "://user:"+password+"@", 1)
+			},
+		} {
+			t.Run(api+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				req := serveFault(t, api, func(w http.ResponseWriter, r *http.Request) {
+					user, got, _ := r.BasicAuth()
+					w.WriteHeader(http.StatusForbidden)
+					fmt.Fprintf(w, "bad user %s:%s", user, got)
+				})
+				req.Model.BaseURL = spoil(req.Model.BaseURL)
+				said := finalEvent(t, t.Context(), api, req).Message.ErrorMessage
+				if strings.Contains(said, "ssword-0123456789") {
+					t.Errorf("the error text is %.500q", said)
+				}
+			})
+		}
+	}
+}

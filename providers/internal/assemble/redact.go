@@ -28,6 +28,24 @@ func secretsOf(req *providers.Request) []string {
 			}
 		}
 	}
+	return append(secrets, userOf(req.Model.BaseURL)...)
+}
+
+// userOf returns the user and the password in a URL, which may be one that cannot be parsed, as they are and unescaped.
+func userOf(address string) (secrets []string) {
+	_, rest, _ := strings.Cut(address, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	at := strings.LastIndex(host, "@")
+	if at < 0 {
+		return nil
+	}
+	_, password, _ := strings.Cut(host[:at], ":")
+	for _, secret := range []string{host[:at], password} {
+		secrets = append(secrets, secret)
+		if plain, err := url.PathUnescape(secret); err == nil {
+			secrets = append(secrets, plain)
+		}
+	}
 	return secrets
 }
 
