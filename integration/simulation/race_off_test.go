@@ -6,5 +6,5 @@ package simulation_test
 const (
 	raceEnabled  = false
 	defaultSeeds = 100
-	replays      = 20
+	replays      = 300 // until one gives the same
 )
