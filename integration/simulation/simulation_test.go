@@ -68,8 +68,8 @@ func TestSeedsThatFailed(t *testing.T) {
 }
 
 // TestASeedReplays checks that a seed gives the same steps again. The only exception is the order of goroutines of one
-// process that become runnable at the same time: Go's scheduler decides it. With one processor its order is sometimes the
-// same; with more processors, or with the race detector, it differs each time.
+// process that become runnable at the same time: Go's scheduler decides it. With one processor its order is sometimes
+// the same; with more processors, or with the race detector, it differs each time.
 func TestASeedReplays(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for n := range uint64(replays) {
