@@ -44,6 +44,16 @@ func consume(t *testing.T, c *bus.Conn, o natsio.PullOptions) (got chan *nats.Ms
 	return got, lost, stop
 }
 
+// unbroken checks that a consumption has not ended.
+func unbroken(t *testing.T, lost <-chan error) {
+	t.Helper()
+	select {
+	case err := <-lost:
+		t.Error(err)
+	default:
+	}
+}
+
 func publish(t *testing.T, c *bus.Conn, data string, header nats.Header) {
 	t.Helper()
 	msg := &nats.Msg{Subject: "pulled", Data: []byte(data), Header: header}
@@ -83,11 +93,7 @@ func TestConsumeRenewsItsRequests(t *testing.T) {
 					t.Fatalf("message %d is %s", i, text)
 				}
 			}
-			select {
-			case err := <-lost:
-				t.Error(err)
-			default:
-			}
+			unbroken(t, lost)
 		})
 	}
 }
@@ -112,11 +118,7 @@ func TestConsumeDeliversWhatLooksLikeAStatus(t *testing.T) {
 	if m := bustest.Within(t, got); string(m.Data) != "behind them" {
 		t.Errorf("%q", m.Data)
 	}
-	select {
-	case err := <-lost:
-		t.Error(err)
-	default:
-	}
+	unbroken(t, lost)
 }
 
 // A consumer that is deleted says so; one that is lost with its server falls silent.

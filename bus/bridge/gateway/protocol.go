@@ -117,9 +117,10 @@ func (p *peer) serve(ctx context.Context) {
 		places <- struct{}{} // backpressure on a client that sends faster than it is answered
 		call := func() {
 			defer func() { <-places }()
+			defer req.hold.Release()
 			payload, err := p.call(ctx, req)
 			p.answer(req.ID, payload, err)
-			req.hold.Release()
+			req.hold.Release() // what comes after the answer does not need the frame
 			if req.then != nil {
 				req.then()
 			}
