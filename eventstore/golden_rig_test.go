@@ -23,6 +23,7 @@ type goldenRig struct {
 	session string
 	host    *host.Host
 	options host.Options
+	at      schemas.InboxPosition // of the next commands
 
 	mu       sync.Mutex
 	now      time.Time
@@ -55,7 +56,8 @@ func newGoldenRig(t *testing.T, store *eventstore.Memory, session string, change
 func (r *goldenRig) restart() { r.host = host.New(r.options) }
 
 func (r *goldenRig) try(id string, data schemas.CommandData) error {
-	c := schemas.Command{ID: id, Session: r.session, Source: "/golden/client", Time: r.now, Data: data}
+	c := schemas.Command{ID: id, Session: r.session, Source: "/golden/client", Time: r.now, Data: data,
+		InboxPosition: r.at}
 	return r.host.Deliver(r.t.Context(), c, nil)
 }
 

@@ -48,6 +48,8 @@ var goldenSessions = []goldenSession{
 	{"fork", "a copy from before a message of another session, which a service has refused first", forking, playFork},
 	{"subagents", "a sub-agent with two of its own, one of which it waits for and one that it joins, until its parent " +
 		"aborts it", inFamily, playSubagents},
+	{"positions", "commands that come back when they are forgotten, one that was skipped, and another inbox", nil,
+		playPositions},
 	{"agent", "what is not done by commands: a transcript that is replaced, and an error outside of a run", nil,
 		playAgent},
 }

@@ -110,6 +110,7 @@ func (a acceptance) kind() schemas.CommandKind { return a.c.Data.CommandKind() }
 func (a acceptance) accepted(q schemas.Queue, more ...schemas.EventData) []schemas.EventData {
 	d := &schemas.CommandAccepted{
 		CommandID: a.c.ID, Kind: a.kind(), Queue: q, Source: a.c.Source, Data: a.raw, Follows: follows(more),
+		InboxPosition: a.s.Known.Position(a.c.InboxPosition),
 	}
 	if !a.c.Time.IsZero() {
 		d.Time = &a.c.Time
@@ -122,7 +123,8 @@ func (a acceptance) applied(before ...schemas.EventData) []schemas.EventData {
 }
 
 func (a acceptance) rejected(code schemas.RejectCode, reason string) []schemas.EventData {
-	return []schemas.EventData{&schemas.CommandRejected{CommandID: a.c.ID, Kind: a.kind(), Code: code, Reason: reason}}
+	return []schemas.EventData{&schemas.CommandRejected{CommandID: a.c.ID, Kind: a.kind(), Code: code, Reason: reason,
+		InboxPosition: a.s.Known.Position(a.c.InboxPosition)}}
 }
 
 // full returns the rejection of an input that may not be added to the queues, or nil.

@@ -31,7 +31,7 @@ func (s *State) apply(e schemas.Event) {
 	case *schemas.CommandApplied:
 		s.commandApplied(d)
 	case *schemas.CommandRejected:
-		s.know(d.CommandID)
+		s.know(d.CommandID, d.InboxPosition)
 		s.paid(d.EventType(), d.CommandID)
 		s.gaveUp(d.CommandID)
 	case *schemas.CommandSuperseded:
@@ -91,7 +91,7 @@ func (s *State) applyToTree(e schemas.Event) {
 	}
 }
 
-func (s *State) know(id string) { s.Known.add(id) }
+func (s *State) know(id string, at schemas.InboxPosition) { s.Known.add(id, at) }
 
 func (s *State) acceptCommand(e schemas.Event, d *schemas.CommandAccepted) {
 	data, err := schemas.DecodeCommandData(d.Kind, orEmpty(d.Data))
@@ -101,7 +101,7 @@ func (s *State) acceptCommand(e schemas.Event, d *schemas.CommandAccepted) {
 	case err == nil:
 		s.oweFrozen(d, data)
 	}
-	s.know(d.CommandID)
+	s.know(d.CommandID, d.InboxPosition)
 	if err != nil {
 		return // a kind of a newer version: its outcome is in the log, its effect is unknown here
 	}

@@ -47,7 +47,7 @@ func (s *State) enqueue(q schemas.Queue, in Input) {
 }
 
 func (s *State) commandApplied(d *schemas.CommandApplied) {
-	s.know(d.CommandID)
+	s.know(d.CommandID, schemas.InboxPosition{})
 	s.paid(d.EventType(), d.CommandID)
 	if r := s.Run; r != nil && len(r.Inject) > 0 && r.Inject[0].CommandID == d.CommandID {
 		r.Inject, r.Injected = r.Inject[1:], nil
@@ -55,7 +55,7 @@ func (s *State) commandApplied(d *schemas.CommandApplied) {
 }
 
 func (s *State) withdraw(id string) {
-	s.know(id)
+	s.know(id, schemas.InboxPosition{})
 	gone := func(in Input) bool { return in.CommandID == id }
 	for _, q := range []*[]Input{&s.Prompts, &s.Steering, &s.FollowUp} {
 		if slices.ContainsFunc(*q, gone) {

@@ -122,28 +122,56 @@ const (
 	MaxKnownAwake = 100_000
 )
 
-// Known is the set of commands that the log has, by 64-bit hashes of their ids.
-type Known struct{ hashes []uint64 }
+// Known is the set of commands that the log has, by 64-bit hashes of their ids. It also has the place of the newest in
+// the inbox: a cluster may lose the deletion of a message that was acknowledged, and deliver the message again when its
+// command is forgotten.
+type Known struct {
+	hashes []uint64
+	newest schemas.InboxPosition
+	forgot bool // whether there were more
+}
 
 // Has reports whether the command is among them.
 func (k Known) Has(id string) bool { return slices.Contains(k.hashes, hashOf(id)) }
+
+// MayHaveForgotten reports whether a command that is not among them may be in the log all the same: commands are
+// forgotten, and its message is not newer than that of another command in the log.
+func (k Known) MayHaveForgotten(at schemas.InboxPosition) bool {
+	return k.forgot && at.StreamSeq > 0 && at.StreamSeq <= k.newest.StreamSeq && at.Inbox == k.newest.Inbox
+}
+
+// Position returns the position of a command's message as the next event has it.
+func (k Known) Position(at schemas.InboxPosition) schemas.InboxPosition {
+	switch {
+	case at.Inbox == k.newest.Inbox:
+		at.Inbox = ""
+	case at.Inbox == "": // an inbox without a name, after one with a name: the event would mean that one
+		return schemas.InboxPosition{}
+	}
+	return at
+}
 
 // IsZero reports whether there are none.
 func (k Known) IsZero() bool { return len(k.hashes) == 0 }
 
 // add remembers a command.
-func (k *Known) add(id string) {
+func (k *Known) add(id string, at schemas.InboxPosition) {
+	if at.Inbox != "" && at.Inbox != k.newest.Inbox {
+		k.newest = at
+	}
+	k.newest.StreamSeq = max(k.newest.StreamSeq, at.StreamSeq)
 	if id == "" || k.Has(id) {
 		return
 	}
 	from := max(len(k.hashes)+1-MaxKnownAwake, 0)
 	k.hashes = append(k.hashes[from:len(k.hashes):len(k.hashes)], hashOf(id))
+	k.forgot = k.forgot || from > 0
 }
 
 // forget forgets all but the newest.
 func (k *Known) forget() {
 	if n := len(k.hashes); n > MaxKnown {
-		k.hashes = slices.Clone(k.hashes[n-MaxKnown:])
+		k.hashes, k.forgot = slices.Clone(k.hashes[n-MaxKnown:]), true
 	}
 }
 
@@ -160,25 +188,33 @@ func hashOf(id string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
+// knownJSON is the form of [Known] in a snapshot.
+type knownJSON struct {
+	Hashes string `json:"hashes"` // in base64
+	Forgot bool   `json:"forgot,omitempty"`
+	schemas.InboxPosition
+}
+
 // MarshalJSON writes the hashes as one string.
 func (k Known) MarshalJSON() ([]byte, error) {
 	raw := make([]byte, 0, 8*len(k.hashes))
 	for _, h := range k.hashes {
 		raw = binary.BigEndian.AppendUint64(raw, h)
 	}
-	return json.Marshal(base64.RawStdEncoding.EncodeToString(raw))
+	return json.Marshal(knownJSON{base64.RawStdEncoding.EncodeToString(raw), k.forgot, k.newest})
 }
 
 // UnmarshalJSON reads what [Known.MarshalJSON] has written.
 func (k *Known) UnmarshalJSON(data []byte) error {
-	var text string
-	if err := json.Unmarshal(data, &text); err != nil {
+	var j knownJSON
+	if err := json.Unmarshal(data, &j); err != nil {
 		return err
 	}
-	raw, err := base64.RawStdEncoding.DecodeString(text)
+	raw, err := base64.RawStdEncoding.DecodeString(j.Hashes)
 	if err != nil || len(raw)%8 != 0 {
 		return fmt.Errorf("loop: %d bytes of known commands: %v", len(raw), err)
 	}
+	*k = Known{newest: j.InboxPosition, forgot: j.Forgot}
 	for ; len(raw) > 0; raw = raw[8:] {
 		k.hashes = append(k.hashes, binary.BigEndian.Uint64(raw))
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // FoldVersion is the version of the fold. A snapshot of another version must not be used: replay the log instead.
-const FoldVersion = 3
+const FoldVersion = 4
 
 // State is what a session's log folds to. The zero value is the state before the first event. Messages are what a model
 // gets: the path from the root of the session's tree to its leaf; entries off the path are only in the log. A State is

@@ -65,6 +65,16 @@ type Command struct {
 	// Anonymous is set by a receiver if nobody can ask what became of the command: its sender has given it no id, and
 	// waits for no reply.
 	Anonymous bool `json:"-"`
+	// The place of the message in the inbox, which a receiver sets; zero if the command did not come from one.
+	InboxPosition `json:"-"`
+}
+
+// InboxPosition is where the message of a command is stored: StreamSeq is its sequence in the stream AGENT_CMD, from 1,
+// and Inbox the name of that stream, which distinguishes it from others of that name, elsewhere or before. In an event
+// Inbox is empty if it is the same as in the log's event before that has a StreamSeq.
+type InboxPosition struct {
+	Inbox     string `json:"inbox,omitempty"`
+	StreamSeq uint64 `json:"streamSeq,omitempty"`
 }
 
 // CommandData is the payload of a command: a pointer to one of the types of this file, approval.go,

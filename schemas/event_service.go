@@ -19,7 +19,8 @@ const (
 // CommandAccepted is the event of a command that is in the log and will have an outcome. Data is its payload. CommandID
 // is its id, which is also the event's causation id. Queue is where an input waits, empty for other commands. Follows
 // are further events that follow from the command, in order; they are appended right after this one, by another runner
-// if this one dies first. This version always writes Follows; it is nil in logs of earlier versions only.
+// if this one dies first. This version always writes Follows; it is nil in logs of earlier versions only. The position
+// is that of the command's message, zero if it did not come from an inbox.
 type CommandAccepted struct {
 	CommandID string          `json:"commandId"`
 	Kind      CommandKind     `json:"kind"`
@@ -28,6 +29,7 @@ type CommandAccepted struct {
 	Time      *time.Time      `json:"time,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"`
 	Follows   []Follow        `json:"follows,omitzero"`
+	InboxPosition
 }
 
 // Follow is what is needed to append an event that follows a command_accepted. Type is command_applied,
@@ -52,13 +54,13 @@ type CommandApplied struct {
 }
 
 // CommandRejected is the event of a command that was rejected and changed nothing. Code is stable, Reason is for
-// people. StreamSeq is the stream sequence of the rejected message, if it came from a stream.
+// people. The position is that of the rejected message, zero if it did not come from an inbox.
 type CommandRejected struct {
 	CommandID string      `json:"commandId"`
 	Kind      CommandKind `json:"kind"`
 	Code      RejectCode  `json:"code"`
 	Reason    string      `json:"reason"`
-	StreamSeq uint64      `json:"streamSeq,omitempty"`
+	InboxPosition
 }
 
 // RejectCode tells programs why a command was rejected. Codes are stable; a later version may have more.

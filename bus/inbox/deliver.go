@@ -61,6 +61,7 @@ func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func())
 	if err != nil {
 		return "", err
 	}
+	cmd.InboxPosition = in.position(m)
 	cmd.Anonymous = cmd.ID == in.storedID(m) && m.Body.(*body).header.Get(schemas.HeaderReply) == ""
 	var replying sync.WaitGroup
 	defer replying.Wait()
@@ -109,6 +110,10 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 // storedID returns the id of a command without an id of its own.
 func (in *Inbox) storedID(m *reader.Message) string { return codec.StoredID(*in.name.Load(), m.Seq) }
 
+func (in *Inbox) position(m *reader.Message) schemas.InboxPosition {
+	return schemas.InboxPosition{Inbox: *in.name.Load(), StreamSeq: m.Seq}
+}
+
 // reject records the rejection in the session's log, if the session id is legal, and keeps the message in AGENT_DEAD.
 // id is the command's id, or "" if the message is no command.
 func (in *Inbox) reject(ctx context.Context, m *reader.Message, id string, why *codec.RejectError) error {
@@ -119,7 +124,7 @@ func (in *Inbox) reject(ctx context.Context, m *reader.Message, id string, why *
 	if err == nil && recorded(kind, why.Code) {
 		id = cmp.Or(id, codec.CommandID(kind, b.header, in.storedID(m)))
 		r := schemas.CommandRejected{CommandID: id, Kind: shortKind(kind), Code: why.Code, Reason: why.Reason,
-			StreamSeq: m.Seq}
+			InboxPosition: in.position(m)}
 		if err := in.handler.Reject(ctx, session, r); err != nil {
 			return fmt.Errorf("inbox: reject %s %s of session %s (%s): %w", shortKind(kind), id, session, why.Code, err)
 		}

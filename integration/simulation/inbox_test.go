@@ -178,7 +178,8 @@ func (in *inbox) GiveUp(ctx context.Context, m *reader.Message, reason string) e
 func (in *inbox) reject(ctx context.Context, m *reader.Message, code schemas.RejectCode, reason string) error {
 	cmd := m.Body.(*content).cmd
 	err := in.handler.Reject(ctx, cmd.Session, schemas.CommandRejected{
-		CommandID: cmd.ID, Kind: cmd.Data.CommandKind(), Code: code, Reason: reason, StreamSeq: m.Seq,
+		CommandID: cmd.ID, Kind: cmd.Data.CommandKind(), Code: code, Reason: reason,
+		InboxPosition: cmd.InboxPosition,
 	})
 	m.Rejected = err == nil
 	return err

@@ -63,6 +63,7 @@ func (q *queue) put(cmd schemas.Command, refusal string) uint64 {
 	q.w.mu.Lock()
 	defer q.w.mu.Unlock()
 	q.seq++
+	cmd.InboxPosition = schemas.InboxPosition{Inbox: "AGENT_CMD", StreamSeq: q.seq}
 	m := &message{seq: q.seq, partition: partitionOf(cmd.Session), cmd: cmd, refusal: refusal}
 	q.messages = append(q.messages, m)
 	q.w.tell("queue: %d is %s %s of %s", m.seq, cmd.Data.CommandKind(), cmd.ID, cmd.Session)

@@ -143,6 +143,10 @@ func (w *world) Flush(context.Context) error { return nil }
 
 func (w *world) Confirm(context.Context, time.Time) error { return nil }
 
+func (w *world) Read(context.Context, uint64) iter.Seq2[schemas.Event, error] {
+	return func(func(schemas.Event, error) bool) {}
+}
+
 // Stream answers by the number of replies in the transcript.
 func (w *world) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2[schemas.StreamEvent, error] {
 	replies := -len(slices.DeleteFunc(slices.Clone(w.Messages), func(m schemas.Message) bool {

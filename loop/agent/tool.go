@@ -57,3 +57,6 @@ func (noLog) Append(context.Context, schemas.Event) error { return nil }
 func (noLog) Send()                                       {}
 func (noLog) Flush(context.Context) error                 { return nil }
 func (noLog) Confirm(context.Context, time.Time) error    { return nil }
+func (noLog) Read(context.Context, uint64) iter.Seq2[schemas.Event, error] {
+	return func(func(schemas.Event, error) bool) {}
+}

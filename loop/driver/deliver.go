@@ -160,6 +160,9 @@ func (d *Driver) accept(ctx context.Context, c schemas.Command) (refused *schema
 	if d.isVoid(c) {
 		return nil, nil
 	}
+	if known, err := d.knows(ctx, c.ID, c.InboxPosition); known || err != nil {
+		return nil, err
+	}
 	raw, err := schemas.Marshal(c.Data)
 	if err != nil {
 		return nil, fmt.Errorf("command %s of session %s: %w", c.ID, d.session, err)
@@ -193,6 +196,25 @@ func (d *Driver) accept(ctx context.Context, c schemas.Command) (refused *schema
 		d.wake() // it may wait for a retry
 	}
 	return refused, nil
+}
+
+// knows reports whether the log has a command. It reads the log if the state may have forgotten the command. The caller
+// holds the lock.
+func (d *Driver) knows(ctx context.Context, command string, at schemas.InboxPosition) (bool, error) {
+	if d.state.Known.Has(command) {
+		return true, nil
+	}
+	if !d.state.Known.MayHaveForgotten(at) {
+		return false, nil
+	}
+	err := d.o.Log.Flush(ctx)
+	if err == nil {
+		err = d.older.ReadOn(d.o.Log.Read(ctx, d.older.Next()))
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for command %s in the log of session %s: %w", command, d.session, err)
+	}
+	return d.older.Has(command), nil
 }
 
 // payOwed appends the events that an earlier process owed for a command: they were decided before the next command
@@ -246,10 +268,12 @@ func (d *Driver) Reject(ctx context.Context, r schemas.CommandRejected) error {
 	if d.broken != nil {
 		return d.broken
 	}
-	if d.state.Known.Has(r.CommandID) {
-		return nil
+	known, err := d.knows(ctx, r.CommandID, r.InboxPosition)
+	if known || err != nil {
+		return err
 	}
-	_, err := d.append(ctx, &r, r.CommandID)
+	r.InboxPosition = d.state.Known.Position(r.InboxPosition)
+	_, err = d.append(ctx, &r, r.CommandID)
 	return err
 }
 

@@ -57,6 +57,7 @@ import (
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/internal/background"
+	"github.com/loopbus/loopbus/loop/internal/commands"
 	"github.com/loopbus/loopbus/loop/internal/panics"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -91,7 +92,8 @@ type Driver struct {
 
 	ownership ownership
 	spans     spans
-	accepting string // trace context of the command being accepted
+	accepting string         // trace context of the command being accepted
+	older     commands.Index // of the log, read when a command comes that the state may have forgotten
 
 	tasks sync.WaitGroup // background goroutines; the one that drives is not among them
 

@@ -33,12 +33,15 @@ var ErrConflict = schemas.ErrConflict
 // Confirm returns nil once it is known that no other writer had extended the session at the given moment: an event sent
 // after it has been stored, or the stored log still ends where this one does. Confirm sends what has gathered.
 //
+// Read yields the stored events from the given sequence (1 is the first), in order; an error is the last item.
+//
 // All methods may be called concurrently.
 type Log interface {
 	Append(ctx context.Context, e schemas.Event) error
 	Send()
 	Flush(ctx context.Context) error
 	Confirm(ctx context.Context, since time.Time) error
+	Read(ctx context.Context, from uint64) iter.Seq2[schemas.Event, error]
 }
 
 // A Model answers requests. Its stream follows [schemas.StreamEvent]: it ends with done or error. A failure of the

@@ -180,7 +180,8 @@ func (d *Driver) checkEdited(ctx context.Context, c *schemas.Command) (*schemas.
 	if call == nil || !call.AwaitsApproval() || call.Approval.OtherThan(approve.ApprovalAnswer) {
 		return nil, nil
 	}
-	r := &schemas.CommandRejected{CommandID: c.ID, Kind: schemas.CommandApprove, Code: schemas.RejectInvalidArgs}
+	r := &schemas.CommandRejected{CommandID: c.ID, Kind: schemas.CommandApprove, Code: schemas.RejectInvalidArgs,
+		InboxPosition: d.state.Known.Position(c.InboxPosition)}
 	name := call.ToolCall.Name
 	def := d.state.Definition(name)
 	if def == nil { // not with this driver: it refuses such a call before it requests an approval

@@ -109,7 +109,8 @@ func (d *Driver) Copy(
 		events = append([]schemas.EventData{decision}, copied)
 		if decision.Block {
 			events[1] = &schemas.CommandRejected{CommandID: c.ID, Kind: schemas.CommandBranch, Code: schemas.RejectAborted,
-				Reason: cmp.Or(decision.Reason, "The fork was cancelled by "+decision.By)}
+				Reason:        cmp.Or(decision.Reason, "The fork was cancelled by "+decision.By),
+				InboxPosition: d.state.Known.Position(c.InboxPosition)}
 		}
 	}
 	for _, data := range events {

@@ -13,7 +13,7 @@ import (
 
 // refuse returns the rejection of a well-formed command that this host cannot carry out, or nil.
 func (h *Host) refuse(ctx context.Context, c schemas.Command) *schemas.CommandRejected {
-	r := &schemas.CommandRejected{CommandID: c.ID, Kind: c.Data.CommandKind()}
+	r := &schemas.CommandRejected{CommandID: c.ID, Kind: c.Data.CommandKind(), InboxPosition: c.InboxPosition}
 	switch d := c.Data.(type) {
 	case *schemas.SetModel:
 		if h.o.CheckModel == nil {

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"iter"
 
 	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/schemas"
@@ -11,13 +10,10 @@ import (
 
 // A SessionLog is a [driver.Log] that can also be read, which a [Host] needs to load a session.
 //
-// Read yields the events from the given sequence (1 is the first) up to the head at which the log was opened, in order;
-// an error is the last item. Snapshot returns the newest state saved under the fold version and the state's sequence,
-// which is 0 if there is none. SaveSnapshot may fail without harm. Close releases what the log uses and does not wait
-// for appends.
+// Snapshot returns the newest state saved under the fold version and the state's sequence, which is 0 if there is none.
+// SaveSnapshot may fail without harm. Close releases what the log uses and does not wait for appends.
 type SessionLog interface {
 	driver.Log
-	Read(ctx context.Context, from uint64) iter.Seq2[schemas.Event, error]
 	Snapshot(ctx context.Context, version int) (state []byte, seq uint64, err error)
 	SaveSnapshot(ctx context.Context, version int, seq uint64, state []byte) error
 	Close()

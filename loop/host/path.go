@@ -101,7 +101,8 @@ func (h *Host) fork(ctx context.Context, log SessionLog, b *schemas.Branch) (*sc
 
 // refusedFork returns the rejection of a branch command from an entry for an error of [Host.fork], or nil.
 func refusedFork(c schemas.Command, err error) *schemas.CommandRejected {
-	r := &schemas.CommandRejected{CommandID: c.ID, Kind: schemas.CommandBranch, Reason: textNoFork}
+	r := &schemas.CommandRejected{CommandID: c.ID, Kind: schemas.CommandBranch, Reason: textNoFork,
+		InboxPosition: c.InboxPosition}
 	switch {
 	case errors.Is(err, loop.ErrNoEntry):
 		r.Code = schemas.RejectNotFound
@@ -121,5 +122,5 @@ func (h *Host) refuseTarget(ctx context.Context, c schemas.Command, entry string
 		return nil
 	}
 	return &schemas.CommandRejected{CommandID: c.ID, Kind: c.Data.CommandKind(), Code: schemas.RejectNotFound,
-		Reason: fmt.Sprintf("Entry %s not found", entry)}
+		Reason: fmt.Sprintf("Entry %s not found", entry), InboxPosition: c.InboxPosition}
 }

@@ -154,6 +154,7 @@ func (h *Host) refuseSubagent(ctx context.Context, c schemas.Command, link schem
 		}
 		err := d.Reject(ctx, schemas.CommandRejected{
 			CommandID: c.ID, Kind: c.Data.CommandKind(), Code: r.code, Reason: r.text,
+			InboxPosition: c.InboxPosition,
 		})
 		if err != nil {
 			return err
