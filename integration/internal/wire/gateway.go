@@ -18,6 +18,7 @@ type Verdict int
 const (
 	Pass   Verdict = iota // forward the message
 	Probe                 // forward the message, and call the tap's Probed once the server has handled it
+	Lose                  // drop the message
 	Kill                  // drop the message, and all later data of all clients of this gateway
 	Cut                   // drop the message and close all connections; clients may connect again
 	Freeze                // hold the message, and all data of all clients in both directions, until [Gateway.Thaw]
@@ -229,6 +230,8 @@ func (l *link) down(f frame) error {
 
 func (l *link) carryOut(v Verdict, to net.Conn, raw []byte) error {
 	switch v {
+	case Lose:
+		return nil
 	case Kill:
 		l.g.kill()
 		return errOver

@@ -164,6 +164,13 @@ func TestKillLosesTheMessageAndAllThatFollow(t *testing.T) {
 	}
 }
 
+func TestLoseLosesTheMessage(t *testing.T) {
+	r := newRig(t, funcTap{sent: on("t.2", wire.Lose)})
+	r.publish(t, "t.2")
+	r.publish(t, "t.3")
+	r.receives(t, "t.3")
+}
+
 func TestCutLosesTheMessageAndLetsClientsConnectAgain(t *testing.T) {
 	r := newRig(t, funcTap{sent: on("t.2", wire.Cut)})
 	again := make(chan struct{})
