@@ -59,6 +59,9 @@ func TestOutboxStoresCommandsOfRunners(t *testing.T) {
 		if want.Time = got.Time; got.Time.IsZero() {
 			t.Error("it has no time")
 		}
+		if want.InboxPosition = got.InboxPosition; got.StreamSeq == 0 || got.Inbox == "" {
+			t.Errorf("it has position %+v", got.InboxPosition)
+		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("command (-want +got):\n%s", d)
 		}

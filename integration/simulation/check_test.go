@@ -26,7 +26,7 @@ func (w *world) checkAck(m *message, by string) {
 			m.cmd.ID, s.Session))
 	}
 	if w.queue.shared[s.Session] || slices.ContainsFunc(w.queue.messages,
-		func(o *message) bool { return o.cmd.Session == s.Session }) {
+		func(o *message) bool { return o.cmd.Session == s.Session && !o.settled }) {
 		return
 	}
 	if owed := w.owed(s); owed != "" {

@@ -24,6 +24,7 @@ type message struct {
 	cmd        schemas.Command
 	refusal    string // why the message is not a valid command
 	deliveries int
+	settled    bool // although it is stored: its deletion was lost
 }
 
 // delivery is a message in flight to a runner.
@@ -165,7 +166,7 @@ func (q *queue) serve(c *consumer) {
 		if m.seq <= c.cursor || m.seq == c.skips || !slices.Contains(c.reads, m.partition) {
 			continue
 		}
-		m.deliveries++
+		m.deliveries, m.settled = m.deliveries+1, false
 		c.delivered++
 		c.cursor, c.pending[m.seq] = m.seq, true
 		q.w.tell("queue: delivers %d, %s, by %s, time %d", m.seq, m.cmd.ID, c.name, m.deliveries)
@@ -258,7 +259,22 @@ func (q *queue) ack(name string, seq uint64, by string) {
 	if slices.ContainsFunc(q.consumers, func(o *consumer) bool { return o.pending[seq] }) {
 		q.shared[m.cmd.Session] = true
 	}
-	q.messages = slices.Delete(q.messages, at, at+1)
 	q.w.tell("%s: acknowledges %d, %s", by, seq, m.cmd.ID)
+	m.settled = true
 	q.w.checkAck(m, by)
+	if r := q.w.draw(fmt.Sprintf("deletes %d %s", seq, name)); !q.w.healed && r.percent(3) {
+		q.w.tell("queue: the deletion of %d is lost", seq)
+		time.AfterFunc(r.between(0, 2*time.Minute), func() { q.repair(c, m) })
+		return
+	}
+	q.messages = slices.Delete(q.messages, at, at+1)
+}
+
+// repair deletes a settled message, unless its consumer is gone: then the next one delivers it again.
+func (q *queue) repair(c *consumer, m *message) {
+	q.w.mu.Lock()
+	defer q.w.mu.Unlock()
+	if m.settled && slices.Contains(q.consumers, c) {
+		q.messages = slices.DeleteFunc(q.messages, func(o *message) bool { return o == m })
+	}
 }
