@@ -17,7 +17,7 @@ import (
 // Limits of one answer to a batch request.
 const (
 	batchEvents = 128
-	batchBytes  = 8 << 20
+	batchBytes  = 4 << 20
 )
 
 // between reads in batches, by direct gets or by consumers.
@@ -148,12 +148,22 @@ func (r *batchReader) fetch(ctx context.Context, consumer jetstream.Consumer, n 
 	one, cancel := context.WithTimeout(ctx, r.s.o.AppendTimeout)
 	defer cancel()
 	limit := max(batchBytes, 2*int(r.s.nc.MaxPayload()))
+	release, err := natsio.Reserve(one, limit)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
 	batch, err := natsio.Fetch(one, consumer, n, limit)
 	if err != nil {
 		return 0, err
 	}
 	before := *delivered
+	messages := make([]jetstream.Msg, 0, n)
 	for m := range batch.Messages() {
+		messages = append(messages, m)
+	}
+	release()
+	for _, m := range messages {
 		at, err := m.Metadata()
 		if err != nil {
 			return 0, err
@@ -176,29 +186,11 @@ func (r *batchReader) fetch(ctx context.Context, consumer jetstream.Consumer, n 
 	return left, batch.Error()
 }
 
-// batchGet makes one request and calls each for every message of the answer, until each fails.
+// batchGet makes one request and calls each for every message of the answer, until each fails. It has received the
+// answer before: each may make requests, too.
 func (s *Store) batchGet(ctx context.Context, req getRequest, each func(rec record) error) error {
-	changed := s.watch.changed()
-	inbox, ch := natsio.NewInbox(s.nc), make(chan *nats.Msg, batchEvents+1) // has room for a whole answer
-	sub, err := s.nc.ChanSubscribe(inbox, ch)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = sub.Unsubscribe() }()
-	if err := s.nc.PublishRequest(s.directSubject(), inbox, req.body()); err != nil {
-		return err
-	}
-	for {
-		m, err := s.receive(ctx, ch, changed)
-		if err != nil {
-			return err
-		}
-		switch err := status(m); {
-		case errors.Is(err, errEndOfBatch), errors.Is(err, errNotFound):
-			return nil
-		case err != nil:
-			return err
-		}
+	answer, failed := s.answer(ctx, req)
+	for _, m := range answer {
 		rec, err := recordOf(m)
 		if err == nil {
 			err = each(rec)
@@ -206,6 +198,39 @@ func (s *Store) batchGet(ctx context.Context, req getRequest, each func(rec reco
 		if err != nil {
 			return err
 		}
+	}
+	return failed
+}
+
+// answer makes one request and returns the messages of the answer, also with an error.
+func (s *Store) answer(ctx context.Context, req getRequest) (messages []*nats.Msg, err error) {
+	release, err := natsio.Reserve(ctx, batchBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	changed := s.watch.changed()
+	inbox, ch := natsio.NewInbox(s.nc), make(chan *nats.Msg, batchEvents+1) // has room for a whole answer
+	sub, err := s.nc.ChanSubscribe(inbox, ch)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := s.nc.PublishRequest(s.directSubject(), inbox, req.body()); err != nil {
+		return nil, err
+	}
+	for {
+		m, err := s.receive(ctx, ch, changed)
+		if err != nil {
+			return messages, err
+		}
+		switch err := status(m); {
+		case errors.Is(err, errEndOfBatch), errors.Is(err, errNotFound):
+			return messages, nil
+		case err != nil:
+			return messages, err
+		}
+		messages = append(messages, m)
 	}
 }
 

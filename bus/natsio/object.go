@@ -15,7 +15,7 @@ var ErrBehind = errors.New("the replica that answers is behind")
 const (
 	objectIdle  = 30 * time.Second // for which a server keeps the consumer of a reader that was lost
 	objectBatch = 64               // chunks of one request
-	objectBytes = 16 << 20         // of one request
+	objectBytes = 4 << 20          // of one request
 )
 
 // Object returns the data of an object, of which a caller has read the entry. It checks the number of chunks, not the
@@ -61,6 +61,11 @@ type objectReader struct {
 
 // fetch reads up to n chunks, at least one.
 func (r *objectReader) fetch(ctx context.Context, n uint64) error {
+	release, err := Reserve(ctx, objectBytes)
+	if err != nil {
+		return err
+	}
+	defer release()
 	batch, err := Fetch(ctx, r.consumer, int(n), objectBytes)
 	if err != nil {
 		return err

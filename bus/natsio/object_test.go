@@ -3,10 +3,13 @@ package natsio_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/natsio"
@@ -60,4 +63,37 @@ func TestObject(t *testing.T) {
 		info, err := stream.Info(ctx)
 		return err == nil && info.State.Consumers == 0
 	})
+}
+
+// A server ends a connection for which more than 64 MiB wait. What many readers ask for together is less.
+func TestManyLargeObjectsAtOnce(t *testing.T) {
+	t.Parallel()
+	const readers, size = 16, 12 << 20
+	ctx := bustest.Deadline(t)
+	conn := bustest.Connect(t, bustest.Server(t))
+	bucket, err := conn.JetStream().CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := bucket.Put(ctx, jetstream.ObjectMeta{Name: "o"}, bytes.NewReader(make([]byte, size)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := conn.NATS().StatusChanged(nats.RECONNECTING, nats.DISCONNECTED)
+	var g errgroup.Group
+	for range readers {
+		g.Go(func() error {
+			got, err := natsio.Object(ctx, conn.JetStream(), info)
+			if err == nil && len(got) != size {
+				err = fmt.Errorf("%d bytes of %d", len(got), size)
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+	if len(lost) > 0 {
+		t.Errorf("the connection was lost: %v", <-lost)
+	}
 }
