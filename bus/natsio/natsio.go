@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -48,4 +49,9 @@ func TimeToLive(header string) time.Duration {
 		return 0
 	}
 	return ttl
+}
+
+// Removed reports whether a message of a bucket removes its key: a client or the server has stored it for that.
+func Removed(header nats.Header) bool {
+	return header.Get("KV-Operation") != "" || header.Get(jetstream.MarkerReasonHeader) != ""
 }

@@ -21,11 +21,12 @@ var pushHeartbeat = 2 * time.Second
 // errMissed is returned when a push consumer has delivered something that has not arrived.
 var errMissed = errors.New("a message was missed")
 
-// Push is a push consumer of what a stream has on a subject, and of what it will have. It ends with the server that has
-// the consumer, with a message that is missed and with a lost connection: then the caller makes another one. The
-// ordered consumer of nats.go replaces itself, but if that fails it falls silent for ever (decision 169).
+// Push is a push consumer of what a stream has on a subject from a sequence on, and of what it will have. It ends with
+// the server that has the consumer, with a message that is missed and with a lost connection: then the caller makes
+// another one. The ordered consumer of nats.go replaces itself, but late, and if that fails it falls silent for ever
+// (decision 169).
 type Push struct {
-	Stored   uint64         // messages that the stream had at the beginning
+	Stored   uint64         // messages that the stream had at the beginning, from the sequence on
 	Messages chan *nats.Msg // deliveries and heartbeats; unbuffered, because the connection queues them
 
 	nc      *nats.Conn
@@ -37,8 +38,8 @@ type Push struct {
 	status  chan nats.Status
 }
 
-// NewPush returns a push consumer. Only one goroutine may use it.
-func NewPush(ctx context.Context, js jetstream.JetStream, stream, subject string) (*Push, error) {
+// NewPush returns a push consumer from sequence from on, at least 1. Only one goroutine may use it.
+func NewPush(ctx context.Context, js jetstream.JetStream, stream, subject string, from uint64) (*Push, error) {
 	p := &Push{nc: js.Conn(), silence: time.NewTimer(3 * pushHeartbeat), Messages: make(chan *nats.Msg),
 		closed: make(chan struct{})}
 	p.status = p.nc.StatusChanged(nats.CONNECTED)
@@ -59,6 +60,7 @@ func NewPush(ctx context.Context, js jetstream.JetStream, stream, subject string
 	consumer, err := js.CreatePushConsumer(ctx, stream, jetstream.ConsumerConfig{
 		DeliverSubject: p.sub.Subject, FilterSubject: subject, AckPolicy: jetstream.AckNonePolicy,
 		IdleHeartbeat: pushHeartbeat, MemoryStorage: true, Replicas: 1,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
 	})
 	if err != nil {
 		p.Close()
@@ -102,9 +104,9 @@ func (p *Push) Waiting() int {
 // Silence receives a value if the consumer has sent nothing for too long. Then call [Push.Silent].
 func (p *Push) Silence() <-chan time.Time { return p.silence.C }
 
-// Silent returns an error, unless nothing can be heard because the connection is lost.
+// Silent returns an error, unless nothing can arrive because the connection is lost, or what has arrived was not taken.
 func (p *Push) Silent() error {
-	if p.nc.IsReconnecting() {
+	if p.nc.IsReconnecting() || p.Waiting() > 0 {
 		p.silence.Reset(3 * pushHeartbeat)
 		return nil
 	}

@@ -17,7 +17,7 @@ func push(t *testing.T) (*bus.Conn, *natsio.Push) {
 	t.Helper()
 	c, _ := pulled(t)
 	publish(t, c, "stored", nil)
-	p, err := natsio.NewPush(bustest.Deadline(t), c.JetStream(), "PULLED", "pulled")
+	p, err := natsio.NewPush(bustest.Deadline(t), c.JetStream(), "PULLED", "pulled", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,5 +99,49 @@ func TestPushEnds(t *testing.T) {
 			t.Error("the consumer has not ended")
 		}
 		return
+	}
+}
+
+// A push consumer begins at a sequence.
+func TestPushBeginsAtASequence(t *testing.T) {
+	t.Parallel()
+	c, _ := pulled(t)
+	for _, data := range []string{"one", "two"} {
+		publish(t, c, data, nil)
+	}
+	for i, want := range []string{"one", "two", "three"} {
+		from := uint64(i + 1)
+		p, err := natsio.NewPush(bustest.Deadline(t), c.JetStream(), "PULLED", "pulled", from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Close)
+		if p.Stored != 3-from {
+			t.Errorf("from %d on, %d messages are stored", from, p.Stored)
+		}
+		if from == 3 {
+			publish(t, c, "three", nil)
+		}
+		m := bustest.Within(t, p.Messages)
+		for m.Reply == "" { // a heartbeat
+			m = bustest.Within(t, p.Messages)
+		}
+		if string(m.Data) != want {
+			t.Errorf("from %d on, the first message is %q", from, m.Data)
+		}
+	}
+}
+
+// A reader that was busy for long is not told that the consumer is silent, as long as it has not taken what has
+// arrived.
+func TestABusyReaderOfAPushIsNotSilence(t *testing.T) {
+	t.Parallel()
+	_, p := push(t)
+	<-p.Silence()
+	if err := p.Silent(); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Received(bustest.Within(t, p.Messages)); err != nil {
+		t.Error(err)
 	}
 }

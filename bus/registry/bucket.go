@@ -14,12 +14,8 @@ import (
 	"github.com/loopbus/loopbus/bus/natsio"
 )
 
-const (
-	// rewatchWait is the pause before a broken watch is restarted.
-	rewatchWait = 500 * time.Millisecond
-
-	headerOperation = "KV-Operation" // header of NATS key-value buckets; a put does not have it
-)
+// rewatchWait is the pause before a broken watch is restarted.
+const rewatchWait = 500 * time.Millisecond
 
 // entry is a revision of a key.
 type entry struct {
@@ -39,7 +35,7 @@ type entry struct {
 // that was loaded expires too late, by the age that it had at that time.
 func watchBucket(ctx context.Context, c *bus.Conn, bucket string, expiring *expiry, load func(all []entry),
 	next func(e entry)) error {
-	push, err := natsio.NewPush(ctx, c.JetStream(), "KV_"+bucket, "$KV."+bucket+".>")
+	push, err := natsio.NewPush(ctx, c.JetStream(), "KV_"+bucket, "$KV."+bucket+".>", 1)
 	if natsio.NoConsumersLeft(err) {
 		return pollBucket(ctx, c, bucket, expiring, load, next)
 	}
@@ -134,8 +130,7 @@ func entryOf(m natsio.Stored, bucket string) (e entry, ttl time.Duration, ok boo
 	}
 	e = entry{key: key, value: m.Data, revision: m.Sequence, rollup: m.Header.Get(jetstream.MsgRollup) != ""}
 	e.foreign = codec.IsAnswer(m.Header, m.Data)
-	e.deleted = !e.foreign &&
-		(m.Header.Get(headerOperation) != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "")
+	e.deleted = !e.foreign && natsio.Removed(m.Header)
 	e.foreign = e.foreign || !e.deleted && len(m.Data) == 0 // a status message, or an empty acknowledgement
 	if !e.deleted && !e.foreign {
 		ttl = natsio.TimeToLive(m.Header.Get(jetstream.MsgTTLHeader))

@@ -116,7 +116,7 @@ func (r *record) take(m natsio.Stored) bool {
 	}
 	next := record{session: r.session, place: place{said: m.Sequence, tail: m.Sequence}}
 	switch {
-	case m.Header.Get(headerOperation) != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "":
+	case natsio.Removed(m.Header):
 	case json.Unmarshal(m.Data, &next) != nil || next.ID == "":
 		return false
 	}

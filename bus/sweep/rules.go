@@ -70,5 +70,5 @@ func isEntry(m natsio.Stored) bool {
 	case len(m.Data) > 0:
 		return true
 	}
-	return m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != ""
+	return natsio.Removed(m.Header)
 }
