@@ -22,12 +22,11 @@ const (
 // compareLoop compares the index with the logs until ctx ends: at once, and then at intervals with jitter. It returns
 // an error if the bucket was replaced. created is the creation time of the bucket.
 func (ix *Index) compareLoop(ctx context.Context, created time.Time) error {
-	audited := time.Time{}
 	for {
 		err := ix.compare(ctx)
-		if err == nil && time.Since(audited) >= ix.o.Audit {
+		if err == nil && time.Since(ix.audited) >= ix.o.Audit {
 			if err = ix.audit(ctx); err == nil {
-				audited = time.Now()
+				ix.audited = time.Now()
 			}
 		}
 		if err != nil && ctx.Err() == nil {
@@ -47,7 +46,7 @@ func (ix *Index) compareLoop(ctx context.Context, created time.Time) error {
 func (ix *Index) replaced(ctx context.Context, created time.Time) bool {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	s, err := ix.js.Stream(ctx, "KV_"+schemas.BucketSessions)
+	s, err := ix.js.Stream(ctx, bucketStream)
 	if err != nil {
 		return errors.Is(err, jetstream.ErrStreamNotFound)
 	}

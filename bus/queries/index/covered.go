@@ -20,13 +20,6 @@ const (
 	clearedTTL = 10 * time.Minute // of the marker of a cleared key
 )
 
-// cover records an invalid value over a session's entry. mu is held.
-func (ix *Index) cover(session string, revision uint64) {
-	if schemas.CheckSession(session) == nil && (ix.list.get(session) != nil || len(ix.covered) < maxCovered) {
-		ix.covered[session] = revision
-	}
-}
-
 // uncover rewrites the covered entries. If a write fails, it is retried next time and does not stop the comparison.
 func (ix *Index) uncover(ctx context.Context) {
 	ix.mu.Lock()

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"math"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -19,157 +20,137 @@ var (
 	keyPrefix     = keyCheckpoint + "."
 )
 
-const subjectPrefix = "$KV." + schemas.BucketSessions + "."
+const (
+	bucketStream  = "KV_" + schemas.BucketSessions
+	subjectPrefix = "$KV." + schemas.BucketSessions + "."
+)
 
-// follow reads the bucket and follows its changes until ctx ends, or the bucket turns out to be a different one.
+// warnEvery is the minimum time between two log lines about a bucket that cannot be followed.
+const warnEvery = 10 * time.Second
+
+// run follows the bucket and compares it with the logs until ctx ends.
+func (ix *Index) run(ctx context.Context) {
+	var warned time.Time
+	for ctx.Err() == nil {
+		err := ix.follow(ctx)
+		ix.lose()
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if time.Since(warned) >= warnEvery {
+			ix.o.Logger.Warn("following the index of sessions failed, reading it again", "err", err)
+			warned = time.Now()
+		}
+		natsio.Wait(ctx, rejoinWait)
+	}
+}
+
+// follow reads the bucket and follows its changes until ctx ends, or the bucket turns out to be a different one. It
+// returns nil if the connection was lost and is back.
+//
+// The bucket is read by requests, however slow the connection: a server ends the connection of a client to which it
+// delivers more than it takes (decision 172). The consumer is there first, so that nothing is missed in between.
 func (ix *Index) follow(ctx context.Context) error {
-	kv, err := ix.js.KeyValue(ctx, schemas.BucketSessions)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
+	stream, err := ix.js.Stream(ctx, bucketStream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if err = ix.o.Setup(ctx); err == nil {
-			kv, err = ix.js.KeyValue(ctx, schemas.BucketSessions)
+			stream, err = ix.js.Stream(ctx, bucketStream)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("index: open the bucket %s: %w", schemas.BucketSessions, err)
 	}
-	watcher, err := kv.WatchFiltered(ctx, []string{keyCheckpoint, keyPrefix + "*"})
+	info := stream.CachedInfo()
+	push, err := natsio.NewPush(ctx, ix.js, bucketStream, subjectPrefix+">", info.State.LastSeq+1)
 	if err != nil {
 		return fmt.Errorf("index: watch the bucket %s: %w", schemas.BucketSessions, err)
 	}
-	defer func() { _ = watcher.Stop() }()
-	status, err := kv.Status(ctx)
+	defer push.Close()
+	next, err := ix.load(ctx, ix.js.Conn().Stats().Reconnects)
 	if err != nil {
-		return fmt.Errorf("index: bucket %s: %w", schemas.BucketSessions, err)
+		return err
 	}
-	info := status.(*jetstream.KeyValueBucketStatus).StreamInfo()
-	g, ctx := errgroup.WithContext(ctx)
-	loaded := make(chan struct{})
-	g.Go(func() error { return ix.watch(ctx, watcher, func() { close(loaded) }) })
-	g.Go(func() error {
-		select {
-		case <-loaded:
-			return ix.compareLoop(ctx, info.Created)
-		case <-ctx.Done():
-			return nil
-		}
+	g, watching := errgroup.WithContext(ctx)
+	g.Go(func() error { return ix.watch(watching, push, next) })
+	g.Go(func() error { return ix.compareLoop(watching, info.Created) })
+	if err := g.Wait(); !errors.Is(err, errReconnected) {
+		return err
+	}
+	return nil
+}
+
+// errReconnected ends the comparison with the logs too.
+var errReconnected = errors.New("the connection was lost")
+
+// load replaces what is known by the contents of the bucket. reconnects is how often the connection was lost and is
+// back. It returns the sequence that follows the contents.
+func (ix *Index) load(ctx context.Context, reconnects uint64) (next uint64, err error) {
+	fresh := newContents(ix.contents) // only this goroutine changes either
+	next, err = natsio.Scan(ctx, ix.js, bucketStream, 1, math.MaxUint64, func(m natsio.Stored) error {
+		fresh.take(m)
+		return nil
 	})
-	return g.Wait()
-}
-
-// watch processes the contents of the bucket, calls loaded, and processes changes until ctx ends.
-func (ix *Index) watch(ctx context.Context, watcher jetstream.KeyWatcher, loaded func()) error {
-	var all []jetstream.KeyValueEntry
-	for first := true; ; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case e, ok := <-watcher.Updates():
-			switch {
-			case !ok:
-				return errors.New("index: the watch of the bucket ended")
-			case e == nil:
-				ix.load(all)
-				all, first = nil, false
-				loaded()
-			case first:
-				all = append(all, e)
-			default:
-				ix.mu.Lock()
-				ix.take(e)
-				ix.mu.Unlock()
-			}
-		}
+	if err != nil {
+		return 0, fmt.Errorf("index: read the bucket %s: %w", schemas.BucketSessions, err)
 	}
-}
-
-// load replaces what is known by the contents of the bucket.
-func (ix *Index) load(all []jetstream.KeyValueEntry) {
+	fresh.before = nil
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	ix.list = newList()
-	clear(ix.children)
-	clear(ix.gone)
-	clear(ix.covered)
-	clear(ix.fences)
-	ix.revision, ix.checkpoint, ix.complete = 0, 0, false
-	for _, e := range all {
-		ix.take(e)
-	}
+	ix.contents, ix.reconnects = fresh, reconnects
+	ix.move()
 	select {
 	case <-ix.ready:
 	default:
 		close(ix.ready)
 	}
+	return next, nil
 }
 
-// take processes a change of the bucket. mu is held.
-func (ix *Index) take(e jetstream.KeyValueEntry) {
-	defer ix.move(e.Revision())
-	session, ok := strings.CutPrefix(e.Key(), keyPrefix)
-	if !ok {
-		at, err := strconv.ParseUint(string(e.Value()), 10, 64)
-		if err == nil || e.Operation() != jetstream.KeyValuePut { // anything else is a server's answer to a forged request
-			ix.checkpoint = at
+// watch processes the changes of the bucket from a sequence on until ctx ends, or with the error that ends the
+// consumer.
+func (ix *Index) watch(ctx context.Context, push *natsio.Push, from uint64) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-push.Reconnected():
+			return errReconnected
+		case <-push.Silence():
+			if err := push.Silent(); err != nil {
+				return fmt.Errorf("index: watch the bucket %s: %w", schemas.BucketSessions, err)
+			}
+		case m := <-push.Messages:
+			md, err := push.Received(m)
+			if err != nil {
+				return fmt.Errorf("index: watch the bucket %s: %w", schemas.BucketSessions, err)
+			}
+			if md == nil || md.Sequence.Stream < from { // a replica that was behind delivers again what was read
+				continue
+			}
+			ix.mu.Lock()
+			ix.take(natsio.Stored{Subject: m.Subject, Sequence: md.Sequence.Stream, Header: m.Header, Data: m.Data})
+			ix.move()
+			ix.mu.Unlock()
 		}
-		return
-	}
-	if fence, ok := ix.fences[session]; ok && fence <= e.Revision() {
-		delete(ix.fences, session)
-	}
-	if e.Operation() != jetstream.KeyValuePut {
-		delete(ix.covered, session)
-		ix.remove(session, e.Revision())
-		return
-	}
-	entry, err := decodeEntry(session, e.Value())
-	if err != nil {
-		ix.cover(session, e.Revision())
-		return
-	}
-	delete(ix.covered, session)
-	entry.revision = e.Revision()
-	ix.put(entry)
-}
-
-// put replaces an entry. mu is held.
-func (ix *Index) put(e *Entry) {
-	session := e.Summary.Session
-	delete(ix.gone, session)
-	ix.unlink(ix.list.get(session))
-	ix.list.put(e)
-	if p := e.Summary.Parent; p != nil {
-		if ix.children[p.Session] == nil {
-			ix.children[p.Session] = make(map[string]bool)
-		}
-		ix.children[p.Session][session] = true
 	}
 }
 
-// remove removes an entry because of a revision of the bucket. mu is held.
-func (ix *Index) remove(session string, revision uint64) {
-	ix.gone[session] = revision
-	if old := ix.list.get(session); old != nil {
-		ix.unlink(old)
-		ix.list.remove(session)
-	}
-}
-
-func (ix *Index) unlink(old *Entry) {
-	if old == nil || old.Summary.Parent == nil {
-		return
-	}
-	siblings := ix.children[old.Summary.Parent.Session]
-	if delete(siblings, old.Summary.Session); len(siblings) == 0 {
-		delete(ix.children, old.Summary.Parent.Session)
-	}
-}
-
-// move records that the bucket has been followed up to a revision. mu is held.
-func (ix *Index) move(revision uint64) {
-	if revision <= ix.revision {
-		return
-	}
-	ix.revision = revision
+// move wakes whoever waits for a revision. mu is held.
+func (ix *Index) move() {
 	close(ix.moved)
 	ix.moved = make(chan struct{})
+}
+
+// current reports whether the index includes everything that the logs had when it was compared, and has followed the
+// bucket since, as far as it can know. mu is held.
+func (ix *Index) current() bool {
+	nc := ix.js.Conn()
+	return ix.complete && nc.IsConnected() && nc.Stats().Reconnects == ix.reconnects
+}
+
+// lose records that the bucket is not followed any more.
+func (ix *Index) lose() {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	ix.complete = false
 }

@@ -89,6 +89,33 @@ func TestServerAnswerIsNotAnEntry(t *testing.T) {
 	}
 }
 
+// A runner that reads the bucket again still knows an entry that was covered: the log is not needed to write it again.
+func TestACoveredEntryIsKeptWhenTheBucketIsReadAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	driver := r.open(never(r.quick()))
+	r.session(driver, "s1").say(turn(1, "mine")...)
+	reaches(t, driver, "s1", 8)
+	driver.Close()
+	o := never(r.quick())
+	o.Logs = noLogs{}
+	ix := r.open(o)
+	r.answers("v1.s1")
+	if err := ix.Wait(bustest.Deadline(t), r.revision()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.conn.NATS().ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "the entry is written again", func() bool {
+		_, value := r.stored("v1.s1")
+		return strings.Contains(value, "mine")
+	})
+	if ix.Get("s1") == nil {
+		t.Error("the session is not listed")
+	}
+}
+
 // An answer of a server at the key of the checkpoint does not restart the comparison with all logs.
 func TestServerAnswerIsNotACheckpoint(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
-	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -78,17 +77,14 @@ type Index struct {
 	stop    context.CancelFunc // ends following
 	work    sync.WaitGroup     // goroutines
 
-	mu         sync.Mutex
-	list       *list
-	children   map[string]map[string]bool // ids of a session's branches, by its id
+	audited time.Time // only the comparison uses it
+
+	mu sync.Mutex
+	*contents
 	tracks     map[string]*Track
-	revision   uint64            // of the bucket, up to which it has been followed
-	gone       map[string]uint64 // revisions at which entries were deleted
-	covered    map[string]uint64 // revisions of invalid values stored over entries
-	fences     map[string]uint64 // revisions of keys whose change was written and not received yet
-	checkpoint uint64            // every message of the log up to here is indexed
-	complete   bool
-	moved      chan struct{} // closed when revision grows
+	complete   bool          // what is followed was compared with the logs
+	reconnects uint64        // of the connection, when the bucket was read
+	moved      chan struct{} // closed when revision changes
 	stopped    bool
 }
 
@@ -101,27 +97,14 @@ func Open(c *bus.Conn, o Options) *Index {
 	const slots = 8
 	ix := &Index{
 		js: c.JetStream(), subjects: c.Subjects(), o: o.withDefaults(), ready: make(chan struct{}),
-		slots: make(chan struct{}, slots), readers: newReaders(), list: newList(), children: make(map[string]map[string]bool),
-		tracks: make(map[string]*Track), gone: make(map[string]uint64), covered: make(map[string]uint64),
-		fences: make(map[string]uint64), moved: make(chan struct{}),
+		slots: make(chan struct{}, slots), readers: newReaders(), contents: newContents(nil),
+		tracks: make(map[string]*Track), moved: make(chan struct{}),
 	}
 	ix.writing, ix.end = context.WithCancel(context.Background())
 	following, stop := context.WithCancel(context.Background())
 	ix.stop = stop
 	ix.work.Go(func() { ix.run(following) })
 	return ix
-}
-
-// run follows the bucket and compares it with the logs until ctx ends.
-func (ix *Index) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := ix.follow(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		ix.o.Logger.Warn("following the index of sessions failed, reading it again", "err", err)
-		natsio.Wait(ctx, rejoinWait)
-	}
 }
 
 // Close stops the index. It first writes what tracks have not written yet, for five seconds at most.
@@ -151,7 +134,7 @@ func (ix *Index) Get(session string) *Entry {
 }
 
 // View is the index at one revision. Entries are ordered by latest activity, newest first. Partial reports that
-// sessions may be missing because the index is still being read or built.
+// sessions may be missing because the index is still being read or built, or the connection is or was lost.
 type View struct {
 	Entries  []*Entry
 	Revision uint64
@@ -162,7 +145,7 @@ type View struct {
 func (ix *Index) View() View {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
-	return View{Entries: ix.list.sorted(), Revision: ix.revision, Partial: !ix.complete}
+	return View{Entries: ix.list.sorted(), Revision: ix.revision, Partial: !ix.current()}
 }
 
 // Children returns the sessions that were branched from a session, in no particular order.

@@ -109,7 +109,7 @@ func (ix *Index) fence(session string, revision uint64) {
 
 // refresh reads a session's entry from the bucket; nil if there is none, or if it cannot be decoded.
 func (ix *Index) refresh(ctx context.Context, session string) (*Entry, error) {
-	msg, found, err := natsio.Last(ctx, ix.js, "KV_"+schemas.BucketSessions, subjectPrefix+keyPrefix+session)
+	msg, found, err := natsio.Last(ctx, ix.js, bucketStream, subjectPrefix+keyPrefix+session)
 	if err != nil {
 		return nil, err
 	}
