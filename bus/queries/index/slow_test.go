@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
@@ -34,7 +36,9 @@ func TestALargeBucketIsReadWithoutLosingTheConnection(t *testing.T) {
 	js, more := r.conn.JetStream(), strings.Repeat("x", 1000)
 	for n := range many {
 		value := fmt.Appendf(nil, `{"summary":{"session":"s%d"},"stream":1,"more":%q}`, n, more)
-		if _, err := js.PublishAsync(fmt.Sprintf("$KV.%s.v1.s%d", schemas.BucketSessions, n), value); err != nil {
+		_, err := js.PublishAsync(fmt.Sprintf("$KV.%s.v1.s%d", schemas.BucketSessions, n), value,
+			jetstream.WithStallWait(time.Minute))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
