@@ -49,7 +49,7 @@ func (ix *Index) run(ctx context.Context) {
 // returns nil if the connection was lost and is back.
 //
 // The bucket is read by requests, however slow the connection: a server ends the connection of a client to which it
-// delivers more than it takes (decision 172). The consumer is there first, so that nothing is missed in between.
+// delivers more than it takes (decision 173). The consumer is there first, so that nothing is missed in between.
 func (ix *Index) follow(ctx context.Context) error {
 	stream, err := ix.js.Stream(ctx, bucketStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
