@@ -79,6 +79,9 @@ func (c *Client) Stream(ctx context.Context, req schemas.ModelRequest) iter.Seq2
 			if err != nil {
 				e = call.finalEvent(ctx, failedReply(ctx, req.Model, err))
 			}
+			if e.Terminal() && e.Message.StopReason == schemas.StopAborted && ctx.Err() == nil {
+				e = call.notAborted(e)
+			}
 			call.stall.Pause()
 			if !yield(e, nil) || e.Terminal() {
 				return

@@ -167,6 +167,16 @@ func (c *clientCall) event(f schemas.ModelFrame) (schemas.StreamEvent, error) {
 	return e, c.meter.add(e)
 }
 
+// notAborted returns the terminal event of a reply that its server has ended as aborted, although nobody has aborted it
+// here: a failure, so that the caller retries and no log says what is not true. It keeps the partial reply.
+func (c *clientCall) notAborted(e schemas.StreamEvent) schemas.StreamEvent {
+	m := *e.Message
+	m.StopReason, m.ErrorMessage = schemas.StopError, errServerAborted.Error()
+	return schemas.StreamEvent{
+		Type: schemas.StreamError, Reason: m.StopReason, FailureCode: schemas.FailureCodeOf(errServerAborted), Message: &m,
+	}
+}
+
 // advance returns an error if the events of the reply have made no progress for too long, of which e is the last.
 func (c *clientCall) advance(e schemas.StreamEvent) error {
 	if progress.Made(e) {

@@ -37,8 +37,10 @@ type Model interface {
 var (
 	errNoModels = schemas.NewFailure(schemas.FailureInvalidRequest,
 		"no runner serves models (start one with --serve-models)")
-	errModelLost  = schemas.NewFailure(schemas.FailureConnection, "connection lost")
-	errNoTerminal = schemas.NewFailure(schemas.FailureConnection, "model stream ended without a terminal event")
+	errModelLost     = schemas.NewFailure(schemas.FailureConnection, "connection lost")
+	errNoTerminal    = schemas.NewFailure(schemas.FailureConnection, "model stream ended without a terminal event")
+	errServerAborted = schemas.NewFailure(schemas.FailureConnection,
+		"connection lost: the server of the model has aborted the reply, its caller has not")
 	errServerFull = schemas.NewFailure(schemas.FailureOverloaded,
 		"too many requests: the runner that serves models answers as many as it may")
 	errQuotaExceeded = schemas.NewFailure(schemas.FailureOverloaded,

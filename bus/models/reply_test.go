@@ -84,3 +84,22 @@ func TestFrameOfManyValuesIsNotDecoded(t *testing.T) {
 		t.Errorf("%s with %d blocks, want too_large", code, len(last.Content))
 	}
 }
+
+// Only the caller aborts a reply. A server that ends one as aborted has failed, and the call may be retried.
+func TestAServerDoesNotAbort(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t)
+	for _, end := range []schemas.StreamEventType{schemas.StreamError, schemas.StreamDone} {
+		m := reply("half", schemas.StopAborted)
+		e := schemas.StreamEvent{Type: end, Reason: schemas.StopAborted}
+		said := frame(t, schemas.ModelFrame{Event: &e, Message: m})
+		conn := bustest.Connect(t, server)
+		rawServer(t, conn, func(say func(int, string)) { say(1, said) })
+		events, last := stream(t, models.NewClient(bustest.Connect(t, server), models.ClientOptions{}), wholeRequest("hi"))
+		wantFailure(t, last, "has aborted the reply")
+		if e := events[len(events)-1]; e.FailureCode != schemas.FailureConnection || last.Content.JoinText() != "half" {
+			t.Errorf("%s: it ends with %q, code %q", end, last.Content.JoinText(), e.FailureCode)
+		}
+		conn.Close()
+	}
+}
