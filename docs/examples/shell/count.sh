@@ -76,7 +76,8 @@ job() {
 	session=${subject%.*}
 	session=${session##*.}
 
-	while nap "$HEARTBEAT"; do pub "$ack" +WPI; done & # 5.
+	local me=$BASHPID # a job that has died must not look alive
+	while nap "$HEARTBEAT" && kill -0 "$me" 2>/dev/null; do pub "$ack" +WPI; done & # 5.
 	alive=$!
 	begun=$(now)
 	local text is_error=false
