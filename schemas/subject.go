@@ -14,6 +14,10 @@ const DefaultPrefix = "agent"
 // MetadataInbox is the member of the metadata of [StreamCommands] with the name that ids of commands begin with.
 const MetadataInbox = "loopbus-inbox"
 
+// TimedInbox begins the name of an inbox whose ids of commands end with the time when the message was stored. An inbox
+// that an earlier version has named keeps its ids.
+const TimedInbox = "t-"
+
 // Names of the streams and buckets.
 const (
 	StreamCommands = "AGENT_CMD"

@@ -256,11 +256,17 @@ func CommandID(kind schemas.CommandKind, header nats.Header, stored string) stri
 
 // StoredID returns the id of a command without an id of its own, from the place where it is stored. inbox names the
 // stream AGENT_CMD, because a log may have commands of another one: it was restored elsewhere, or the stream was
-// created again. The inboxes of earlier versions have no name.
-func StoredID(inbox string, seq uint64) string {
-	id := "cmd-" + strconv.FormatUint(seq, 10)
+// created again. The time when the message was stored is in it, because a stream that was restored, or has lost what
+// was not synced, gives sequences a second time. The inboxes of earlier versions have no name, or one without
+// [schemas.TimedInbox].
+func StoredID(inbox string, seq uint64, stored time.Time) string {
+	id := "cmd-"
 	if inbox != "" {
-		id = "cmd-" + inbox + "-" + strconv.FormatUint(seq, 10)
+		id += inbox + "-"
+	}
+	id += strconv.FormatUint(seq, 10)
+	if strings.HasPrefix(inbox, schemas.TimedInbox) {
+		id += "-" + strconv.FormatInt(stored.UnixNano(), 36)
 	}
 	return id
 }

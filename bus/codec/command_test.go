@@ -304,8 +304,10 @@ func TestMessagesOfASenderHaveNoSignatures(t *testing.T) {
 
 func TestStoredID(t *testing.T) {
 	t.Parallel()
-	for want, inbox := range map[string]string{"cmd-7": "", "cmd-w7d2g7cy-7": "w7d2g7cy"} {
-		if got := codec.StoredID(inbox, 7); got != want || !schemas.IsReservedCommandID(got) {
+	stored := time.Date(2026, 11, 29, 12, 0, 0, 1, time.UTC)
+	for want, inbox := range map[string]string{"cmd-7": "", "cmd-w7d2g7cy-7": "w7d2g7cy",
+		"cmd-t-w7d2g7cy-7-dn7of1wc6io1": "t-w7d2g7cy"} {
+		if got := codec.StoredID(inbox, 7, stored); got != want || !schemas.IsReservedCommandID(got) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -108,7 +108,9 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 }
 
 // storedID returns the id of a command without an id of its own.
-func (in *Inbox) storedID(m *reader.Message) string { return codec.StoredID(*in.name.Load(), m.Seq) }
+func (in *Inbox) storedID(m *reader.Message) string {
+	return codec.StoredID(*in.name.Load(), m.Seq, m.Body.(*body).stored)
+}
 
 func (in *Inbox) position(m *reader.Message) schemas.InboxPosition {
 	return schemas.InboxPosition{Inbox: *in.name.Load(), StreamSeq: m.Seq}

@@ -237,7 +237,7 @@ func TestInboxSurvivesAPanicAndGivesUpAfterMaxDeliver(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	r := h.rejections()
-	if len(r) != 1 || r[0].Code != schemas.RejectDelivery || r[0].CommandID != storedID(t, c, 1) || r[0].StreamSeq != 1 {
+	if len(r) != 1 || r[0].Code != schemas.RejectDelivery || !isStoredID(t, c, r[0].CommandID, 1) || r[0].StreamSeq != 1 {
 		t.Errorf("rejections: %+v", r)
 	}
 	dead := lastDead(t, c, "s1")

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -26,7 +27,7 @@ func InboxName(ctx context.Context, c *bus.Conn) (string, error) {
 }
 
 // newInboxName returns a name for a new inbox, with 40 bits that are random.
-func newInboxName() string { return strings.ToLower(rand.Text()[:8]) }
+func newInboxName() string { return schemas.TimedInbox + strings.ToLower(rand.Text()[:8]) }
 
 // unused reports whether a stream has no message that anybody could have begun to process.
 func unused(info *jetstream.StreamInfo) bool {
@@ -36,13 +37,14 @@ func unused(info *jetstream.StreamInfo) bool {
 // nameInbox gives an inbox of an earlier version its name, the same in every process. While commands are in it, or
 // runners read it, their ids must not change.
 func nameInbox(c *jetstream.StreamConfig, created time.Time) (changed bool) {
-	if c.Metadata[schemas.MetadataInbox] != "" {
+	name := c.Metadata[schemas.MetadataInbox]
+	if strings.HasPrefix(name, schemas.TimedInbox) {
 		return false
 	}
 	c.Metadata = maps.Clone(c.Metadata)
 	if c.Metadata == nil {
 		c.Metadata = map[string]string{}
 	}
-	c.Metadata[schemas.MetadataInbox] = strconv.FormatInt(created.UnixNano(), 36)
+	c.Metadata[schemas.MetadataInbox] = schemas.TimedInbox + cmp.Or(name, strconv.FormatInt(created.UnixNano(), 36))
 	return true
 }
