@@ -10,8 +10,8 @@ import (
 
 var (
 	all    = flag.Bool("crashpoints.all", false, "try every fault at every point, not a sample")
-	sample = flag.Int("crashpoints.sample", 16, "number of faults to try without -crashpoints.all")
-	pairs  = flag.Int("crashpoints.pairs", 3, "number of pairs of faults to try")
+	sample = flag.Int("crashpoints.sample", 10, "number of faults to try without -crashpoints.all")
+	pairs  = flag.Int("crashpoints.pairs", 2, "number of pairs of faults to try")
 	stages = flag.Int("crashpoints.stages", 16, "number of systems that a test runs in parallel")
 	only   = flag.String("crashpoints.only", "", "try only scenarios whose names contain this")
 	seed   = flag.Int64("crashpoints.seed", 0, "seed of the samples; 0 takes it from the clock")

@@ -24,6 +24,9 @@ func TestEveryCrashPointOfAWorker(t *testing.T) {
 	base := undisturbed(t, callsInTurn)
 	cases := everyFault(base, callsInTurn)
 	t.Logf("%d faults of workers", len(cases))
+	if !*all {
+		cases = draw(random(t), cases, *sample)
+	}
 	o := stageOptions{workerAckWait: 3 * time.Second, times: 2}
 	tryAll(t, o, cases, func(c crashCase, tr *trial, got outcome) []string {
 		want := base[c.scenario].outcome
