@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -263,6 +265,8 @@ var families = map[string]struct {
 		commands: []schemas.CommandData{&schemas.Abort{}}, atOnce: true},
 }
 
+var every = flag.Int("every", 4, "let families die at every so many points; 1 is at each")
+
 // Wherever a process dies, each child gets one prompt, answers once, and its call has one result.
 func TestFamiliesSurviveEveryCrash(t *testing.T) {
 	t.Parallel()
@@ -305,7 +309,7 @@ func TestFamiliesSurviveEveryCrash(t *testing.T) {
 			if points < 20 {
 				t.Fatalf("%d points", points)
 			}
-			for at := 1; at <= points; at++ {
+			for at := 1 + rand.IntN(*every); at <= points; at += *every {
 				play(at, false)
 				play(at, true)
 			}
