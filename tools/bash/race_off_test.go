@@ -2,5 +2,5 @@
 
 package bash_test
 
-// longOutput is how many bytes a command may write without any memory growing by it.
-const longOutput = 1 << 30
+// usualOutput is the default of -output.bytes.
+const usualOutput = 256 << 20

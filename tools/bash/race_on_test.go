@@ -2,5 +2,5 @@
 
 package bash_test
 
-// longOutput is less than a gigabyte: the race detector looks at every byte.
-const longOutput = 64 << 20
+// usualOutput is less with the race detector, which looks at every byte.
+const usualOutput = 64 << 20
