@@ -36,7 +36,7 @@ func Main(m *testing.M, but ...string) {
 // end returns.
 func Run(m *testing.M, n int, end func(code int) int, but ...string) {
 	atonce.Tests(n)
-	collectSeldom()
+	CollectSeldom()
 	done, err := FilesInMemory()
 	if err != nil {
 		panic(err)
@@ -60,10 +60,11 @@ func Run(m *testing.M, n int, end func(code int) int, but ...string) {
 	}))...)
 }
 
-// collectSeldom lets the heap grow to five times its live size before a collection instead of to twice: with the
+// CollectSeldom lets the heap grow to five times its live size before a collection instead of to twice: with the
 // default the collector takes a fifth of the processor time of tests whose server is in their process. It changes
 // nothing if GOGC is set, for benchmarks, and for tests that measure their process ([Alone]).
-func collectSeldom() {
+// [Run] calls it; a test binary that runs as a program does so itself.
+func CollectSeldom() {
 	if os.Getenv("GOGC") == "" && os.Getenv(aloneVariable) == "" && flag.Lookup("test.bench").Value.String() == "" {
 		debug.SetGCPercent(400)
 	}

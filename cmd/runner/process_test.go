@@ -26,6 +26,7 @@ const asRunner = "RUNNER_TEST_AS_RUNNER"
 func TestMain(m *testing.M) {
 	bash.RunHelper()
 	if os.Getenv(asRunner) != "" {
+		bustest.CollectSeldom()
 		main()
 		os.Exit(0)
 	}
