@@ -62,6 +62,34 @@ func (s *State) contextBytes() (n int) {
 	return n
 }
 
+// partBytes is an estimate of what a message, an input or a tool takes besides its texts.
+const partBytes = 256
+
+// Bytes estimates the memory of the state: its context, its tools and the inputs that wait.
+func (s *State) Bytes() (n int) {
+	for _, e := range s.Messages {
+		if n += (schemas.Messages{e.Message.Message}).Size(); !isOutline(e.Message.Message) {
+			n += partBytes
+		}
+	}
+	for _, d := range s.Config.Tools {
+		n += partBytes + len(d.Description) + len(d.Parameters)
+	}
+	queues := [][]Input{s.Prompts, s.Steering, s.FollowUp}
+	if r := s.Run; r != nil {
+		queues = append(queues, r.Inject)
+		for _, e := range r.Context { // most of its messages may be those of the session
+			n += schemas.Messages{e.Message.Message}.Size()
+		}
+	}
+	for _, queue := range queues {
+		for _, in := range queue {
+			n += partBytes + in.Messages.Size()
+		}
+	}
+	return n
+}
+
 // compacted returns the sequence of the newest compaction of the context, 0 if there is none.
 func (s *State) compacted() uint64 {
 	if len(s.Messages) == 0 || s.Messages[0].Message.MessageRole() != compaction.RoleCompactionSummary {
@@ -191,4 +219,96 @@ func (s *State) preparation() *compaction.Preparation {
 	}
 	p.TokensBefore = c.Start.TokensBefore
 	return p
+}
+
+// Outlines of messages: only their roles are left.
+var (
+	outlineOfUser      = &schemas.UserMessage{}
+	outlineOfAssistant = &schemas.AssistantMessage{}
+	outlineOfResult    = &schemas.ToolResultMessage{}
+)
+
+// Outline drops the contents of messages and calls, of which the context alone may have [MaxContextBytes], for those
+// who only follow what a session does. Number, order, ids and roles stay: events refer to nothing else. An outlined
+// state only folds events: it provides no steps, and its outcomes that are owed may lack texts. To outline a state after
+// each event costs no more than what the event has added.
+func (s *State) Outline() {
+	outlineEntries(s.Messages)
+	for _, queue := range [][]Input{s.Prompts, s.Steering, s.FollowUp} {
+		outlineInputs(queue)
+	}
+	r := s.Run
+	if r == nil {
+		return
+	}
+	outlineEntries(r.Context)
+	outlineInputs(r.Inject)
+	if r.Open != nil {
+		r.Open.Message.Message = outline(r.Open.Message.Message)
+	}
+	if r.Turn != nil {
+		r.Turn.outline()
+	}
+}
+
+// outlineEntries outlines the first entry, which may be a new summary, and the last ones that are not outlined yet.
+func outlineEntries(entries []Entry) {
+	for n := len(entries) - 1; n >= 0; n-- {
+		m := &entries[n].Message
+		if short := outline(m.Message); short != m.Message {
+			m.Message = short
+		} else if n > 1 {
+			n = 1 // those between were outlined before
+		}
+	}
+}
+
+func outlineInputs(queue []Input) {
+	for i := range queue {
+		in := &queue[i]
+		in.Begin = nil
+		if slices.ContainsFunc(in.Messages, func(m schemas.Message) bool { return !isOutline(m) }) {
+			short := make(schemas.Messages, len(in.Messages)) // the old list may be an event's
+			for n, m := range in.Messages {
+				short[n] = outline(m)
+			}
+			in.Messages = short
+		}
+	}
+}
+
+func isOutline(m schemas.Message) bool { return outline(m) == m }
+
+// outline returns the outline of a message, which is the message itself if it is one already.
+func outline(m schemas.Message) schemas.Message {
+	switch m := m.(type) {
+	case *schemas.UserMessage:
+		return outlineOfUser
+	case *schemas.AssistantMessage:
+		return outlineOfAssistant
+	case *schemas.ToolResultMessage:
+		return outlineOfResult
+	case *schemas.CustomMessage:
+		if m.Raw != nil {
+			return &schemas.CustomMessage{Role: m.Role}
+		}
+	}
+	return m
+}
+
+func (t *Turn) outline() {
+	if t.Reply != nil && t.Reply.Content != nil {
+		short := *t.Reply
+		short.Content = nil
+		t.Reply = &short
+	}
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		c.ToolCall.Arguments, c.ToolCall.ThoughtSignature, c.Decision = nil, "", nil
+		if c.End != nil && c.End.Result.Content != nil {
+			short := *c.End
+			short.Result = schemas.ToolResult{Terminate: c.End.Result.Terminate}
+			c.End = &short
+		}
+	}
 }
