@@ -63,16 +63,21 @@ func (q *queries) pageOf(data []byte) (*page, cursor, error) {
 	return newPage(limit, q.room), c, err
 }
 
-// view folds the log of a session that must exist.
-func (q *queries) view(ctx context.Context, session string) (v View, err error) {
+// view folds the log of a session that must exist, and answers with what f makes of it. The view is dropped before
+// another log is read in its place: it may be large.
+func (q *queries) view(ctx context.Context, session string, f func(v View) (any, error)) (answer any, err error) {
 	err = q.o.Index.Read(ctx, session, func() error {
-		v, err = q.o.View(ctx, session)
+		v, err := q.o.View(ctx, session)
+		switch {
+		case err != nil:
+			return err
+		case v.Seq() == 0:
+			return noSession(session)
+		}
+		answer, err = f(v)
 		return err
 	})
-	if err == nil && v.Seq() == 0 {
-		err = noSession(session)
-	}
-	return v, err
+	return answer, err
 }
 
 func noSession(session string) error {

@@ -31,6 +31,8 @@ type rig struct {
 	conn  *bus.Conn
 	store *eventstore.Store
 	clock time.Time // of the next event
+
+	viewed func(queries.View) queries.View // nil leaves views as they are
 }
 
 func newRig(t testing.TB) *rig {
@@ -62,7 +64,11 @@ func (r *rig) runner() (ix *index.Index, stop func()) {
 				return nil, err
 			}
 			defer log.Close()
-			return view.Load(ctx, session, log)
+			v, err := view.Load(ctx, session, log)
+			if err != nil || r.viewed == nil {
+				return v, err
+			}
+			return r.viewed(v), nil
 		},
 		Tree:   func(leaf, before string) queries.Tree { return view.NewTree(leaf, before) },
 		Window: func(m schemas.ModelRef) int64 { return int64(1000 * len(m.ID)) },

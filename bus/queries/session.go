@@ -20,10 +20,10 @@ func (q *queries) state(ctx context.Context, session string, data []byte) (any, 
 	if err := nothing(data); err != nil {
 		return nil, err
 	}
-	v, err := q.view(ctx, session)
-	if err != nil {
-		return nil, err
-	}
+	return q.view(ctx, session, q.stateOf)
+}
+
+func (q *queries) stateOf(v View) (any, error) {
 	state := v.State()
 	for _, queue := range []*[]schemas.QueuedInput{&state.Prompts, &state.Steering, &state.FollowUp} {
 		if p := newPage(len(*queue), q.room/4); !fitAll(p, *queue) { // at most a thousand inputs: the texts are too long
@@ -50,10 +50,10 @@ func (q *queries) messages(ctx context.Context, session string, data []byte) (an
 	if err != nil {
 		return nil, err
 	}
-	v, err := q.view(ctx, session)
-	if err != nil {
-		return nil, err
-	}
+	return q.view(ctx, session, func(v View) (any, error) { return q.messagesOf(v, session, req) })
+}
+
+func (q *queries) messagesOf(v View, session string, req schemas.MessagesQuery) (any, error) {
 	from, to := 0, v.Messages()
 	if id := cmp.Or(req.Before, req.After); id != "" {
 		n := v.Find(id)
@@ -144,13 +144,11 @@ func (q *queries) tools(ctx context.Context, session string, data []byte) (any, 
 	if err != nil {
 		return nil, err
 	}
-	v, err := q.view(ctx, session)
-	if err != nil {
-		return nil, err
-	}
-	answer := schemas.ToolsPage{Session: session, Seq: v.Seq()}
-	answer.Tools, answer.Next = paged(p, v.Tools(), c.Offset, func(d schemas.ToolDefinition) schemas.ToolDefinition {
-		return schemas.ToolDefinition{Name: d.Name, Label: d.Label, Effect: d.Effect}
+	return q.view(ctx, session, func(v View) (any, error) {
+		answer := schemas.ToolsPage{Session: session, Seq: v.Seq()}
+		answer.Tools, answer.Next = paged(p, v.Tools(), c.Offset, func(d schemas.ToolDefinition) schemas.ToolDefinition {
+			return schemas.ToolDefinition{Name: d.Name, Label: d.Label, Effect: d.Effect}
+		})
+		return answer, nil
 	})
-	return answer, nil
 }

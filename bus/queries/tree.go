@@ -18,20 +18,18 @@ func (q *queries) tree(ctx context.Context, session string, data []byte) (any, e
 	if err != nil {
 		return nil, err
 	}
-	folded, err := q.view(ctx, session)
-	if err != nil {
-		return nil, err
-	}
-	state := folded.State()
-	answer := schemas.SessionTree{Session: session, Seq: folded.Seq(), Name: state.Name, Leaf: state.Leaf,
-		Nodes: []schemas.TreeNode{}}
+	answer := schemas.SessionTree{Session: session, Nodes: []schemas.TreeNode{}}
 	if c == (cursor{}) {
 		if err := q.family(ctx, p, &answer); err != nil {
 			return nil, err
 		}
 	}
-	err = q.o.Index.Read(ctx, session, func() error { return q.entries(ctx, session, p, c, folded, &answer) })
-	return answer, err
+	return q.view(ctx, session, func(v View) (any, error) {
+		state := v.State()
+		answer.Seq, answer.Name, answer.Leaf = v.Seq(), state.Name, state.Leaf
+		err := q.entries(ctx, session, p, c, v, &answer)
+		return answer, err
+	})
 }
 
 // family adds the session's family to an answer. It takes at most half a page.
