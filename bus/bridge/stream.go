@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,10 +15,13 @@ import (
 const (
 	writeTimeout = 10 * time.Second // limit for a client to accept what is written
 	keepAlive    = 15 * time.Second // interval of heartbeats on an idle connection
+	pieceBytes   = 64 << 10         // what is written at once
+	slowest      = 256 << 10        // bytes of an event that a client must accept in a second, after the first ten
 )
 
-// EventStream writes server-sent events. A client that reads nothing for ten seconds is disconnected; from then on
-// every Send fails. Lines end with LF. Its methods are safe for concurrent use.
+// EventStream writes server-sent events. A client that reads nothing for ten seconds is disconnected, and one that
+// reads an event, after that time, at less than 256 KiB per second: who sends the event holds it in memory. From then
+// on every Send fails. Lines end with LF. Its methods are safe for concurrent use.
 type EventStream struct {
 	mu      sync.Mutex
 	w       http.ResponseWriter
@@ -26,6 +30,9 @@ type EventStream struct {
 	quiet   *time.Timer
 	ended   bool
 	limit   time.Duration // limit for a client to accept what is written
+	begun   time.Time     // when the event in progress began
+	sent    int           // bytes of it
+	told    bool          // err says what was tried
 }
 
 // NewEventStream answers a request with a stream, and sends comments as heartbeats until [EventStream.End].
@@ -39,26 +46,58 @@ func NewEventStream(w http.ResponseWriter) *EventStream {
 	defer s.mu.Unlock()
 	s.quiet = time.AfterFunc(keepAlive, s.heartbeat)
 	w.WriteHeader(http.StatusOK)
-	s.write([]byte(": the stream begins\n\n"))
+	s.comment("the stream begins")
 	return s
 }
 
 // Send sends an event. id and name may be empty.
 func (s *EventStream) Send(id, name string, data []byte) error {
-	var b bytes.Buffer
+	return s.SendParts(id, name, func(yield func([]byte, error) bool) { yield(data, nil) })
+}
+
+// SendParts is like Send for data in parts. Each is written before the next one is made, so that the whole is never in
+// memory. An error of parts ends the stream, because its event remains incomplete.
+func (s *EventStream) SendParts(id, name string, parts iter.Seq2[[]byte, error]) error {
+	var head []byte
 	if id != "" {
-		fmt.Fprintf(&b, "id: %s\n", oneLine(id))
+		head = fmt.Appendf(head, "id: %s\n", oneLine(id))
 	}
 	if name != "" {
-		fmt.Fprintf(&b, "event: %s\n", oneLine(name))
+		head = fmt.Appendf(head, "event: %s\n", oneLine(name))
 	}
-	for line := range bytes.SplitSeq(data, []byte("\n")) {
-		fmt.Fprintf(&b, "data: %s\n", bytes.ReplaceAll(line, []byte("\r"), nil))
-	}
-	b.WriteByte('\n')
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.write(b.Bytes())
+	s.begun, s.sent = time.Now(), 0
+	s.write(append(head, "data: "...))
+	for part, err := range parts {
+		if s.err == nil {
+			s.err = err
+		}
+		if s.data(part); s.err != nil {
+			break
+		}
+	}
+	s.write([]byte("\n\n"))
+	return s.flush()
+}
+
+// data writes a part of an event's data. Each line of it has its own prefix.
+func (s *EventStream) data(p []byte) {
+	for n := 0; len(p) > 0 && s.err == nil; p = p[n:] {
+		n = min(len(p), pieceBytes)
+		switch end := bytes.IndexAny(p[:n], "\r\n"); {
+		case end != 0:
+			if end > 0 {
+				n = end
+			}
+			s.write(p[:n])
+		case p[0] == '\n':
+			n = 1
+			s.write([]byte("\ndata: "))
+		default: // CR, which would end the line, too
+			n = 1
+		}
+	}
 }
 
 // End stops the heartbeats. Nothing may be sent after it.
@@ -73,29 +112,42 @@ func (s *EventStream) heartbeat() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ended {
-		_ = s.write([]byte(": still here\n\n"))
+		s.comment("still here")
 	}
 }
 
-// write writes and flushes. After an error it writes nothing more.
-func (s *EventStream) write(p []byte) error {
+func (s *EventStream) comment(text string) {
+	s.begun, s.sent = time.Now(), 0
+	s.write([]byte(": " + text + "\n\n"))
+	_ = s.flush()
+}
+
+// write writes a piece of the event in progress. After an error it writes nothing more.
+func (s *EventStream) write(p []byte) {
 	if s.err != nil {
-		return s.err
+		return
 	}
 	s.quiet.Reset(keepAlive)
+	s.sent += len(p)
+	until := s.begun.Add(s.limit + time.Duration(s.sent)*time.Second/slowest)
+	if one := time.Now().Add(s.limit); one.Before(until) {
+		until = one
+	}
 	// Only writers in tests do not support deadlines.
-	err := s.control.SetWriteDeadline(time.Now().Add(s.limit))
-	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := s.control.SetWriteDeadline(until); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		s.err = err
+		return
 	}
-	if _, err := s.w.Write(p); err != nil && s.err == nil {
-		s.err = err
+	_, s.err = s.w.Write(p)
+}
+
+// flush sends what was written, and returns the error of all that was.
+func (s *EventStream) flush() error {
+	if s.err == nil {
+		s.err = s.control.Flush()
 	}
-	if err := s.control.Flush(); err != nil && s.err == nil {
-		s.err = err
-	}
-	if s.err != nil {
-		s.err = fmt.Errorf("bridge: write to the client: %w", s.err)
+	if s.err != nil && !s.told {
+		s.err, s.told = fmt.Errorf("bridge: write to the client: %w", s.err), true
 	}
 	return s.err
 }
