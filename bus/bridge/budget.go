@@ -12,23 +12,30 @@ import (
 const (
 	// MaxHeld is how many bytes all requests of a bridge have together.
 	MaxHeld = 64 << 20
-	freely  = 16 << 10 // bytes of each request that do not count
+	// MaxViewed is how many bytes all bridges of a process have together of the sessions that they show.
+	MaxViewed = 512 << 20
+	freely    = 16 << 10 // bytes of each request that do not count
 )
 
 // ErrFull is the error of a request for which a [Budget] has no room. It may be sent again later.
-var ErrFull = errors.New("the large requests in progress have too many bytes together: send this one again later")
+var ErrFull = errors.New("what is in progress has too many bytes together: send the request again later")
 
-// Budget bounds the memory of all requests that clients of a bridge have sent and that have no answer yet: each may be
-// large, and hundreds of clients may send one. The first 16 KiB of each do not count, so that large requests keep no
-// small ones out.
+// Budget bounds the memory of all requests that clients of a bridge have sent and that have no answer yet, or of what
+// bridges show: each may be large, and hundreds of clients may send one. The first 16 KiB of each do not count, so
+// that large requests keep no small ones out.
 type Budget struct {
 	bytes  *shares.Shares
 	values int
+	most   int // more bytes of one hold do not count; 0 for no such limit
 }
 
 // NewBudget returns a budget of so many bytes, for requests with at most so many JSON values each, as
 // [schemas.CountValues] counts.
-func NewBudget(bytes, values int) *Budget { return &Budget{shares.New(bytes), values} }
+func NewBudget(bytes, values int) *Budget { return &Budget{shares.New(bytes), values, 0} }
+
+// NewViews returns a budget of so many bytes for what bridges show; the callers are sessions. A session that alone has
+// more can be shown to one client, while no other large one is.
+func NewViews(bytes int) *Budget { return &Budget{shares.New(bytes), 0, bytes / 2} }
 
 // Hold returns what a request holds: nothing at first. All requests of a caller together hold no more than they leave
 // to others, unless the caller is "".
@@ -78,8 +85,20 @@ func (h *Hold) Part(bytes int) *Hold {
 	return part
 }
 
-// Release releases what is held. Calling it again changes nothing.
-func (h *Hold) Release() { h.resize(0) }
+// Set holds so many bytes instead of what is held. It changes nothing and fails with [ErrFull] if there is no room.
+func (h *Hold) Set(bytes int) error {
+	if !h.resize(bytes) {
+		return ErrFull
+	}
+	return nil
+}
+
+// Release releases what is held. Calling it again changes nothing, and nil holds nothing.
+func (h *Hold) Release() {
+	if h != nil {
+		h.resize(0)
+	}
+}
 
 // resize changes what is held. It changes nothing and returns false if there is no room.
 func (h *Hold) resize(bytes int) bool {
@@ -95,4 +114,10 @@ func (h *Hold) resize(bytes int) bool {
 	return true
 }
 
-func (h *Hold) counted() int { return max(h.bytes-freely, 0) }
+func (h *Hold) counted() int {
+	n := max(h.bytes-freely, 0)
+	if h.of.most > 0 {
+		n = min(n, h.of.most)
+	}
+	return n
+}

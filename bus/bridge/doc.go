@@ -10,7 +10,7 @@
 //   - [Follower], the session's log folded to its state, followed event by event and delta by delta;
 //   - [client.Tracker], which finds the run of a command among the items;
 //   - [Waiting], the calls that wait for approval;
-//   - [Budget], which bounds what the requests of all clients take in memory;
+//   - [Budget], which bounds what the requests of all clients take in memory, and what is shown to them;
 //   - [EventStream], server-sent events that end for a client that does not read, and [Refuse], errors as answers.
 //
 // A bridge acts with the credentials of its client.Client, not with those of the HTTP client: mount it behind a check

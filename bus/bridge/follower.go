@@ -24,8 +24,14 @@ type Follower struct {
 	State loop.State
 	// Trackers observe every item before it is yielded.
 	Trackers []*client.Tracker
+	// Room is what the follower holds of a budget of views; nil for no limit. Without room, Open and Apply fail with
+	// [ErrFull]. It is to be released when the state is not needed any more.
+	Room *Hold
+	// Outlined keeps only the outline of the state ([loop.State.Outline]), which is small.
+	Outlined bool
 
-	asked map[schemas.CallKey]*schemas.ApprovalRequested // approval requests of the run in progress
+	weight weight
+	asked  map[schemas.CallKey]*schemas.ApprovalRequested // approval requests of the run in progress
 }
 
 // Open brings the state to the end of the log, using Load if set. Trackers do not observe the events before that.
@@ -37,8 +43,17 @@ func (f *Follower) Open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("bridge: %w", err)
 	}
-	f.State = *state
-	return nil
+	if f.State = *state; f.Outlined {
+		f.State.Outline()
+	} else if f.Room != nil {
+		f.count()
+	}
+	return f.hold()
+}
+
+// Rewind starts anew at the first event, with other trackers.
+func (f *Follower) Rewind(trackers ...*client.Tracker) {
+	*f = Follower{Session: f.Session, Load: f.Load, Room: f.Room, Outlined: f.Outlined, Trackers: trackers}
 }
 
 // CatchUp folds the events that the log has after the state. It calls each, which may be nil, after each event.
@@ -82,12 +97,17 @@ func (f *Follower) Apply(i client.Item) error {
 		if err := f.State.Apply(*i.Event); err != nil {
 			return err
 		}
+		if f.Outlined {
+			f.State.Outline()
+		}
 		switch d := i.Event.Data.(type) {
 		case *schemas.ApprovalRequested:
 			if f.asked == nil {
 				f.asked = map[schemas.CallKey]*schemas.ApprovalRequested{}
 			}
 			f.asked[d.Call] = d
+		case *schemas.ToolExecutionEnd:
+			delete(f.asked, d.Call)
 		case *schemas.AgentEnd:
 			clear(f.asked)
 		}
@@ -95,7 +115,7 @@ func (f *Follower) Apply(i client.Item) error {
 	for _, t := range f.Trackers {
 		t.Observe(i)
 	}
-	return nil
+	return f.weigh(i)
 }
 
 // Next is an item, or the error that ends the items.

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/loopbus/loopbus/bus"
+	webbridge "github.com/loopbus/loopbus/bus/bridge"
 	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/bus/inbox"
@@ -37,8 +38,9 @@ type service struct {
 	server   *embedded.Server // nil with --nats
 	registry *prometheus.Registry
 	traces   *observe.Traces
-	out      io.Writer // where the link to the console is printed
-	outputs  string    // directory for outputs of commands that are too long to be returned; "" is the default
+	out      io.Writer         // where the link to the console is printed
+	views    *webbridge.Budget // of what all bridges show
+	outputs  string            // directory for outputs of commands that are too long to be returned; "" is the default
 	closers  []func()
 }
 
@@ -84,7 +86,8 @@ func (s *service) where() string {
 
 // open starts or connects to the server, creates the streams, and wires the runner.
 func open(ctx context.Context, o *options, log *slog.Logger) (*service, error) {
-	s := &service{o: o, log: log, registry: observe.NewRegistry("runner", version), out: io.Discard}
+	s := &service{o: o, log: log, registry: observe.NewRegistry("runner", version), out: io.Discard,
+		views: webbridge.NewViews(webbridge.MaxViewed)}
 	if err := s.open(ctx); err != nil {
 		s.close()
 		return nil, err

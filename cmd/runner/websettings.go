@@ -20,16 +20,17 @@ type bridge func(s *service, c *client.Client, site func() *web.Site) (mounts []
 
 // bridges are the protocols that --bridge accepts.
 var bridges = map[string]bridge{
-	"sse": func(_ *service, c *client.Client, _ func() *web.Site) ([]web.Mount, func()) {
-		return []web.Mount{{Pattern: ssebridge.Pattern, Handler: ssebridge.New(c)}}, func() {}
+	"sse": func(s *service, c *client.Client, _ func() *web.Site) ([]web.Mount, func()) {
+		return []web.Mount{{Pattern: ssebridge.Pattern, Handler: ssebridge.New(c, s.views)}}, func() {}
 	},
 	"ag-ui": func(s *service, c *client.Client, _ func() *web.Site) ([]web.Mount, func()) {
-		b := agui.New(c, agui.Options{Load: s.State, Logger: s.log})
+		b := agui.New(c, agui.Options{Load: s.State, Views: s.views, Logger: s.log})
 		return []web.Mount{{Pattern: agui.Pattern, Handler: b},
 			{Pattern: agui.AbortPattern, Handler: http.HandlerFunc(b.Abort)}}, b.Close
 	},
 	"gateway": func(s *service, c *client.Client, site func() *web.Site) ([]web.Mount, func()) {
 		b := gateway.New(c, gateway.Options{Version: version, Logger: s.log, Origins: s.o.Web.Names, Load: s.State,
+			Views:   s.views,
 			Allowed: func(r *http.Request, token string) bool { return site().Allowed(r, token) }})
 		return []web.Mount{{Pattern: gateway.Pattern, Handler: b, OwnToken: true}}, b.Close
 	},

@@ -124,9 +124,13 @@ func viewOf(store *eventstore.Store) func(ctx context.Context, session string) (
 	}
 }
 
-// State folds a session's log, starting from its snapshot. The caller owns the state.
-func (r *Runner) State(ctx context.Context, session string) (*loop.State, error) {
-	return fold(ctx, r.Store, session)
+// State folds a session's log, starting from its snapshot, by one of the few readers of logs. The caller owns the state.
+func (r *Runner) State(ctx context.Context, session string) (state *loop.State, err error) {
+	err = r.Index.Read(ctx, session, func() error {
+		state, err = fold(ctx, r.Store, session)
+		return err
+	})
+	return state, err
 }
 
 func fold(ctx context.Context, store *eventstore.Store, session string) (*loop.State, error) {

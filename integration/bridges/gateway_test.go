@@ -32,12 +32,16 @@ type chat struct {
 
 // frame is a frame from the gateway.
 type frame struct {
-	Type         string          `json:"type"`
-	Event        string          `json:"event"`
-	ID           string          `json:"id"`
-	OK           bool            `json:"ok"`
-	Payload      json.RawMessage `json:"payload"`
-	Error        struct{ Code, Message string }
+	Type    string          `json:"type"`
+	Event   string          `json:"event"`
+	ID      string          `json:"id"`
+	OK      bool            `json:"ok"`
+	Payload json.RawMessage `json:"payload"`
+	Error   struct {
+		Code, Message string
+		Retryable     bool
+		Details       struct{ Code string }
+	}
 	Seq          uint64          `json:"seq"`
 	StateVersion json.RawMessage `json:"stateVersion"`
 }

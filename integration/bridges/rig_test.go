@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bridge"
 	"github.com/loopbus/loopbus/bus/bridge/agui"
 	"github.com/loopbus/loopbus/bus/bridge/gateway"
 	"github.com/loopbus/loopbus/bus/bridge/sse"
@@ -60,9 +61,13 @@ type rig struct {
 	client *client.Client
 	url    string
 	mux    *http.ServeMux
+	views  *bridge.Budget
 
 	stopChat func()
 }
+
+// views is how many bytes the bridges have of the sessions that they show.
+const views = 4 << 20
 
 const chatToken = "a-token-of-the-chat"
 
@@ -73,7 +78,7 @@ func newRig(t *testing.T, settings ...func(*host.Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, mux: http.NewServeMux()}
+	r := &rig{t: t, mux: http.NewServeMux(), views: bridge.NewViews(views)}
 	r.System = system.StartAlone(t, system.Options{Model: model, UpdateInterval: -1, AbortGrace: time.Second,
 		Tools: []tools.Tool{echoAs("danger"), steps}, Host: func(o *host.Options) {
 			o.Defaults.Approval = schemas.ApprovalPolicy{Tools: []string{"danger"}}
@@ -90,12 +95,12 @@ func newRig(t *testing.T, settings ...func(*host.Options)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.client.Close)
-	r.mux.Handle(sse.Pattern, sse.New(r.client))
-	ui := agui.New(r.client, agui.Options{Load: r.State})
+	r.mux.Handle(sse.Pattern, sse.New(r.client, r.views))
+	ui := agui.New(r.client, agui.Options{Load: r.State, Views: r.views})
 	t.Cleanup(ui.Close)
 	r.mux.Handle(agui.Pattern, ui)
 	r.mux.HandleFunc(agui.AbortPattern, ui.Abort)
-	chat := gateway.New(r.client, gateway.Options{Load: r.State, TickInterval: time.Second, ConnectTimeout: time.Minute,
+	chat := gateway.New(r.client, gateway.Options{Load: r.State, Views: r.views, TickInterval: time.Second, ConnectTimeout: time.Minute,
 		Allowed: func(request *http.Request, token string) bool {
 			return token == chatToken || request.Header.Get("Authorization") == "Bearer "+chatToken
 		}})

@@ -74,7 +74,7 @@ func (r *run) unsent(ctx context.Context, tail []userInput) ([]userInput, error)
 		return tail, nil
 	}
 	// What became of them is in the log, not in the state.
-	r.follower = bridge.Follower{Session: r.follower.Session, Trackers: trackers}
+	r.follower.Rewind(trackers...)
 	if err := r.follower.CatchUp(ctx, nil); err != nil {
 		return nil, err
 	}

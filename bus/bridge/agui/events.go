@@ -2,6 +2,7 @@ package agui
 
 import (
 	"encoding/json"
+	"iter"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -26,11 +27,12 @@ type event struct {
 	ActivityType    string  `json:"activityType,omitempty"`
 	Replace         *bool   `json:"replace,omitempty"`
 	Content         any     `json:"content,omitempty"`
-	Messages        *[]any  `json:"messages,omitempty"`
 	Message         string  `json:"message,omitempty"`
 	Code            string  `json:"code,omitempty"`
 	Outcome         any     `json:"outcome,omitempty"`
 	Usage           []usage `json:"usage,omitempty"`
+
+	Messages iter.Seq[any] `json:"-"` // of a snapshot; see parts
 }
 
 // usage has the tokens of a run. Cached tokens are part of the input.

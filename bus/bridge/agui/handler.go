@@ -30,6 +30,7 @@ type Bridge struct {
 	load      bridge.Loader
 	log       *slog.Logger
 	budget    *bridge.Budget
+	views     *bridge.Budget
 	frontends *frontends
 }
 
@@ -37,6 +38,9 @@ type Bridge struct {
 type Options struct {
 	// Load reads the state of sessions. Nil folds their logs from the first event.
 	Load bridge.Loader
+	// Views bounds what streams have in memory of their sessions; share it among bridges. The default is one of
+	// [bridge.MaxViewed] bytes.
+	Views *bridge.Budget
 	// Logger logs refused requests at level debug; nil discards.
 	Logger *slog.Logger
 }
@@ -44,7 +48,8 @@ type Options struct {
 // New returns a bridge. The caller must [Bridge.Close] it before the client.
 func New(c *client.Client, o Options) *Bridge {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Bridge{c: c, load: o.Load, log: o.Logger, budget: bridge.NewBudget(bridge.MaxHeld, maxValues),
+	o.Views = cmp.Or(o.Views, bridge.NewViews(bridge.MaxViewed))
+	return &Bridge{c: c, load: o.Load, log: o.Logger, budget: bridge.NewBudget(bridge.MaxHeld, maxValues), views: o.Views,
 		frontends: newFrontends(c, o.Logger)}
 }
 
@@ -107,7 +112,8 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	session := b.c.Session(bridge.SessionID(in.ThreadID))
 	run := &run{b: b, in: in, hold: hold, own: map[string]bool{},
-		follower: bridge.Follower{Session: session, Load: b.load}}
+		follower: bridge.Follower{Session: session, Load: b.load, Room: b.views.Hold(session.ID())}}
+	defer run.follower.Room.Release()
 	if err = run.follower.Open(r.Context()); err == nil {
 		err = run.begin(r.Context())
 	}

@@ -2,6 +2,7 @@ package agui
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -48,38 +49,72 @@ func reasoningID(message string) string { return message + ".r" }
 // openCall is a call of the transcript without a result.
 type openCall struct{ model, id string }
 
-// snapshot returns the transcript. It omits reasoning, so that the client keeps what it has of it, and messages of
-// application-defined roles.
-func snapshot(s *loop.State) *[]any {
-	list := []any{}
-	var open []openCall
-	for _, e := range s.Messages {
-		switch m := e.Message.Message.(type) {
-		case *schemas.UserMessage:
-			list = append(list, userMessage{e.ID, "user", partsOf(m.Content)})
-		case *schemas.AssistantMessage:
-			a := assistantMessage{ID: e.ID, Role: "assistant", Content: m.Content.JoinText()}
-			open = nil
-			for n, c := range m.Content.ToolCalls() {
-				call := toolCall{ID: callID(e.ID, n), Type: "function"}
-				call.Function.Name, call.Function.Arguments = c.Name, arguments(c)
-				a.ToolCalls = append(a.ToolCalls, call)
-				open = append(open, openCall{c.ID, call.ID})
+// snapshot returns the messages of the transcript, made one after another. It omits reasoning, so that the client keeps
+// what it has of it, and messages of application-defined roles.
+func snapshot(s *loop.State) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		var open []openCall
+		for _, e := range s.Messages {
+			var m any
+			if m, open = shownAs(e, open); m != nil && !yield(m) {
+				return
 			}
-			list = append(list, a)
-		case *schemas.ToolResultMessage:
-			var id string
-			if id, open = answered(open, m.ToolCallID); id == "" {
-				continue // its call is not in the transcript
-			}
-			t := toolMessage{ID: e.ID, Role: "tool", ToolCallID: id, Content: shown(m.Content)}
-			if m.IsError {
-				t.Error = t.Content
-			}
-			list = append(list, t)
 		}
 	}
-	return &list
+}
+
+// shownAs returns a message in the form of the protocol, or nil, and the calls that are open after it.
+func shownAs(e loop.Entry, open []openCall) (any, []openCall) {
+	switch m := e.Message.Message.(type) {
+	case *schemas.UserMessage:
+		return userMessage{e.ID, "user", partsOf(m.Content)}, open
+	case *schemas.AssistantMessage:
+		a := assistantMessage{ID: e.ID, Role: "assistant", Content: m.Content.JoinText()}
+		open = nil
+		for n, c := range m.Content.ToolCalls() {
+			call := toolCall{ID: callID(e.ID, n), Type: "function"}
+			call.Function.Name, call.Function.Arguments = c.Name, arguments(c)
+			a.ToolCalls = append(a.ToolCalls, call)
+			open = append(open, openCall{c.ID, call.ID})
+		}
+		return a, open
+	case *schemas.ToolResultMessage:
+		var id string
+		if id, open = answered(open, m.ToolCallID); id == "" {
+			return nil, open // its call is not in the transcript
+		}
+		t := toolMessage{ID: e.ID, Role: "tool", ToolCallID: id, Content: shown(m.Content)}
+		if m.IsError {
+			t.Error = t.Content
+		}
+		return t, open
+	}
+	return nil, open
+}
+
+// parts returns the encoded event in parts: a snapshot in one for each message, any other in one.
+func (e event) parts() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		messages := e.Messages
+		e.Messages = nil
+		data, err := schemas.Marshal(e)
+		if messages == nil || err != nil {
+			yield(data, err)
+			return
+		}
+		if !yield(append(data[:len(data)-1], `,"messages":[`...), nil) {
+			return
+		}
+		separator := ""
+		for m := range messages {
+			data, err := schemas.Marshal(m)
+			if !yield([]byte(separator), nil) || !yield(data, err) {
+				return
+			}
+			separator = ","
+		}
+		yield([]byte("]}"), nil)
+	}
 }
 
 // answered removes the first open call with the model's id. Results are in the order of the calls.

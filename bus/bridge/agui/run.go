@@ -84,7 +84,11 @@ func (r *run) follow(ctx context.Context) {
 
 // item processes an item and reports whether it ends the run.
 func (r *run) item(i client.Item) (end event, over bool) {
-	if err := r.follower.Apply(i); err != nil {
+	switch err := r.follower.Apply(i); {
+	case errors.Is(err, bridge.ErrFull):
+		_, code := bridge.Status(err)
+		return event{Type: "RUN_ERROR", Message: err.Error(), Code: code}, true
+	case err != nil:
 		return event{Type: "RUN_ERROR", Message: err.Error(), Code: "damaged"}, true
 	}
 	r.send(r.p.take(i)...)
@@ -237,12 +241,7 @@ func (r *run) finish(end event) {
 
 func (r *run) send(events ...event) {
 	for _, e := range events {
-		data, err := schemas.Marshal(e)
-		if err == nil {
-			err = r.stream.Send("", "", data)
-		}
-		if err != nil {
-			r.gone = err
+		if r.gone = r.stream.SendParts("", "", e.parts()); r.gone != nil {
 			return
 		}
 	}

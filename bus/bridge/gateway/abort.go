@@ -31,10 +31,11 @@ func (p *peer) chatAbort(ctx context.Context, req *request) (any, error) {
 	if params.SessionKey == "" {
 		return nil, &bridge.RequestError{Reason: "sessionKey is missing"}
 	}
-	f, err := p.open(ctx, p.session(params.SessionKey))
+	f, err := p.open(ctx, p.session(params.SessionKey), true)
 	if err != nil {
 		return nil, err
 	}
+	defer f.Room.Release()
 	ctx, cancel := context.WithTimeout(ctx, abortTimeout)
 	defer cancel()
 	var ids []string

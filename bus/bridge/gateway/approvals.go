@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -20,8 +22,22 @@ const pendingDays = 365
 type approvals struct {
 	mu      sync.Mutex
 	begun   bool
-	waiting map[string]map[string]any // by id
+	waiting map[string]client.Approval // by id
+	hold    *bridge.Hold               // of those
 }
+
+// count holds the approvals that wait.
+func (a *approvals) count() error {
+	bytes := 0
+	for _, one := range a.waiting {
+		bytes += approvalBytes(one)
+	}
+	return a.hold.Set(bytes)
+}
+
+// approvalBytes estimates the memory of an approval: it is in the list, in the client that follows all of them, and in
+// an answer.
+func approvalBytes(a client.Approval) int { return 3 * (256 + len(a.Request.Args)) }
 
 // approvalID consists of the session, the call and the request's digest, so that an answer applies to what was shown.
 func approvalID(session string, asked schemas.ApprovalRequested) string {
@@ -33,47 +49,55 @@ func approvalID(session string, asked schemas.ApprovalRequested) string {
 }
 
 // approvalList returns the waiting approvals. From the first call on, the connection receives every change.
-func (p *peer) approvalList(ctx context.Context, _ *request) (any, error) {
+func (p *peer) approvalList(ctx context.Context, req *request) (any, error) {
 	p.asks.mu.Lock()
 	if p.asks.begun {
 		defer p.asks.mu.Unlock()
 		all := []map[string]any{}
 		for _, id := range slices.Sorted(maps.Keys(p.asks.waiting)) {
-			all = append(all, p.asks.waiting[id])
+			all = append(all, approval(p.asks.waiting[id]))
 		}
 		return all, nil
 	}
 	p.asks.mu.Unlock()
-	page, err := p.pending(ctx)
+	req.view = p.b.o.Views.Hold(p.name)
+	page, err := p.pending(ctx, req.view)
 	if err != nil {
 		return nil, err
+	}
+	all := []map[string]any{}
+	for _, a := range page {
+		all = append(all, approval(a))
 	}
 	p.asks.mu.Lock()
 	defer p.asks.mu.Unlock()
 	if !p.asks.begun {
-		p.asks.begun, p.asks.waiting = true, map[string]map[string]any{}
+		p.asks.begun, p.asks.waiting = true, map[string]client.Approval{}
+		p.asks.hold, req.view = req.view, nil
 		for _, a := range page {
-			p.asks.waiting[a["id"].(string)] = a
+			p.asks.waiting[approvalID(a.Session, a.Request)] = a
 		}
 		p.parts.Go(func() { p.followApprovals(ctx) })
 	}
-	return page, nil
+	return all, nil
 }
 
-// pending queries the approvals that wait now.
-func (p *peer) pending(ctx context.Context) ([]map[string]any, error) {
-	all := []map[string]any{}
+// pending queries the approvals that wait now, and holds them.
+func (p *peer) pending(ctx context.Context, hold *bridge.Hold) (all []client.Approval, err error) {
 	q := schemas.SessionsQuery{Status: []schemas.SessionStatus{schemas.SessionWaitingForApproval},
 		Limit: schemas.MaxQueryLimit}
 	page, err := p.b.c.Sessions(ctx, q)
 	if err != nil {
 		return nil, err
 	}
+	bytes := 0
 	for _, s := range page.Sessions {
 		waiting, err := p.waiting(ctx, s.Session)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
+		case errors.Is(err, bridge.ErrFull):
+			return nil, err
 		case err != nil:
 			// Deleting a session removes its payloads before its log. This must not hide the approvals of other sessions.
 			// If they can be read later, they arrive as a change: changes begin with everything that waits.
@@ -81,22 +105,29 @@ func (p *peer) pending(ctx context.Context) ([]map[string]any, error) {
 		default:
 			all = append(all, waiting...)
 		}
+		for _, a := range waiting {
+			bytes += approvalBytes(a)
+		}
+		if err := hold.Set(bytes); err != nil {
+			return nil, fmt.Errorf("the approvals that wait, %d bytes: %w", bytes, err)
+		}
 	}
 	return all, nil
 }
 
 // waiting returns the waiting approvals of a session.
-func (p *peer) waiting(ctx context.Context, session string) (all []map[string]any, err error) {
-	f, err := p.open(ctx, p.b.c.Session(session))
+func (p *peer) waiting(ctx context.Context, session string) (all []client.Approval, err error) {
+	f, err := p.open(ctx, p.b.c.Session(session), true)
 	if err != nil {
 		return nil, err
 	}
+	defer f.Room.Release()
 	for _, c := range bridge.Waiting(&f.State) {
 		asked, err := f.Asked(ctx, c.Key)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, approval(client.Approval{Session: session, Time: c.Approval.RequestedAt, Request: *asked}))
+		all = append(all, client.Approval{Session: session, Time: c.Approval.RequestedAt, Request: *asked})
 	}
 	return all, nil
 }
@@ -114,6 +145,11 @@ func approval(a client.Approval) map[string]any {
 
 // followApprovals sends changes to the connection.
 func (p *peer) followApprovals(ctx context.Context) {
+	defer func() {
+		p.asks.mu.Lock()
+		defer p.asks.mu.Unlock()
+		p.asks.hold.Release()
+	}()
 	for a, err := range p.b.c.Approvals(ctx) {
 		if err == nil {
 			err = p.approvalChanged(a)
@@ -128,18 +164,21 @@ func (p *peer) followApprovals(ctx context.Context) {
 func (p *peer) approvalChanged(a client.Approval) error {
 	id := approvalID(a.Session, a.Request)
 	p.asks.mu.Lock()
-	known := p.asks.waiting[id] != nil
+	_, known := p.asks.waiting[id]
 	if a.Waiting {
 		// A call waits for one request at a time. Another one of the same key is that of a session that was deleted and
 		// started again between the first list and the first change, so that no change has reported its end.
 		key := a.Session + "/" + string(a.Request.Call) + "/"
-		maps.DeleteFunc(p.asks.waiting, func(other string, _ map[string]any) bool { return strings.HasPrefix(other, key) })
-		p.asks.waiting[id] = approval(a)
+		maps.DeleteFunc(p.asks.waiting, func(other string, _ client.Approval) bool { return strings.HasPrefix(other, key) })
+		p.asks.waiting[id] = a
 	} else {
 		delete(p.asks.waiting, id)
 	}
+	err := p.asks.count()
 	p.asks.mu.Unlock()
 	switch {
+	case err != nil:
+		return err
 	case a.Waiting && !known:
 		return p.event("exec.approval.requested", approval(a), nil)
 	case a.Waiting || !known:

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -29,6 +30,9 @@ type Options struct {
 	Allowed func(r *http.Request, token string) bool
 	// Load reads the state of sessions. Nil folds their logs from the first event.
 	Load bridge.Loader
+	// Views bounds what connections have in memory of sessions; share it among bridges. The default is one of
+	// [bridge.MaxViewed] bytes.
+	Views *bridge.Budget
 	// Version is the server's version that clients see.
 	Version string
 	// MaxConnections limits concurrent connections, default 128. In addition, at most 64 may exist that have not
@@ -65,6 +69,7 @@ func New(c *client.Client, o Options) *Bridge {
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, time.Minute)
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 10*time.Second)
 	o.Version = cmp.Or(o.Version, "0")
+	o.Views = cmp.Or(o.Views, bridge.NewViews(bridge.MaxViewed))
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Allowed == nil {
 		o.Allowed = func(*http.Request, string) bool { return true }
@@ -118,7 +123,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer end()
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
-	c := &conn{b: b, ws: ws, end: end, cancel: cancel}
+	c := &conn{b: b, ws: ws, end: end, cancel: cancel, name: rand.Text()}
 	defer c.close()
 	go func() { // ends with the connection
 		select {

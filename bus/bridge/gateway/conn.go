@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type conn struct {
 	ws     *websocket.Conn
 	end    func() // closes the underlying connection
 	cancel context.CancelCauseFunc
+	name   string         // its caller in budgets
 	parts  sync.WaitGroup // goroutines of the connection
 
 	mu     sync.Mutex
@@ -60,12 +62,21 @@ func (c *conn) send(frame any) error {
 	return c.write(frame)
 }
 
-// write writes a frame. The caller holds the lock.
+// write writes a frame, and holds it meanwhile, an event with what it was made of. Without room it fails with
+// [bridge.ErrFull] and has written nothing. The caller holds the lock.
 func (c *conn) write(frame any) error {
 	data, err := schemas.Marshal(frame)
 	if err != nil {
 		return err
 	}
+	hold, bytes := c.b.o.Views.Hold(c.name), len(data)
+	if _, ok := frame.(eventFrame); ok {
+		bytes *= 2 // what an answer is made of is held already
+	}
+	if err := hold.Set(bytes); err != nil {
+		return fmt.Errorf("a frame of %d bytes: %w", len(data), err)
+	}
+	defer hold.Release()
 	ctx, cancel := context.WithTimeout(context.Background(), c.b.o.WriteTimeout)
 	defer cancel()
 	if err := c.ws.Write(ctx, websocket.MessageText, data); err != nil {
@@ -111,7 +122,11 @@ func (c *conn) broken(ctx context.Context, what string, err error) {
 		return // nobody is to be told
 	}
 	c.b.o.Logger.Warn("connection ended: what it follows cannot be read on", "follows", what, "err", err)
-	c.shut(websocket.StatusInternalError, what+" cannot be followed any further: connect again and read anew")
+	code := websocket.StatusInternalError
+	if errors.Is(err, bridge.ErrFull) {
+		code = websocket.StatusTryAgainLater
+	}
+	c.shut(code, what+" cannot be followed any further: connect again and read anew")
 	c.cancel(err)
 }
 
@@ -121,8 +136,10 @@ func (c *conn) project(ctx context.Context, s *client.Session, after uint64, now
 	ctx = c.ws.CloseRead(ctx) // anything that the client sends ends the connection
 	c.parts.Go(func() { c.ping(ctx) })
 	var p lifecycle.Projection
+	hold := c.b.o.Views.Hold(s.ID())
+	defer hold.Release()
 	if now {
-		f := bridge.Follower{Session: s, Load: c.b.o.Load}
+		f := bridge.Follower{Session: s, Load: c.b.o.Load, Outlined: true}
 		if err := f.Open(ctx); err != nil {
 			c.fail(err)
 			return
@@ -137,6 +154,9 @@ func (c *conn) project(ctx context.Context, s *client.Session, after uint64, now
 			return
 		}
 		events, err := p.Apply(item)
+		if err == nil {
+			err = hold.Set(p.Bytes())
+		}
 		if err != nil {
 			c.fail(err)
 			return
@@ -145,7 +165,8 @@ func (c *conn) project(ctx context.Context, s *client.Session, after uint64, now
 			continue
 		}
 		for _, e := range events {
-			if c.event(e.Name, e.Payload, e.StateVersion) != nil {
+			if err := c.event(e.Name, e.Payload, e.StateVersion); err != nil {
+				c.broken(ctx, "session "+s.ID(), err)
 				return
 			}
 		}

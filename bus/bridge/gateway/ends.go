@@ -45,7 +45,8 @@ func isMessage(k schemas.CommandKind) bool {
 // again sends the end of a message that has ended by an event of the log. To the session it is nothing new, so no other
 // event of it follows for the client that has sent it again.
 func (p *peer) again(ctx context.Context, key, id string, until uint64) error {
-	f := bridge.Follower{Session: p.session(key)}
+	f := bridge.Follower{Session: p.session(key), Outlined: true, Room: p.b.o.Views.Hold(bridge.SessionID(key))}
+	defer f.Room.Release()
 	var end *chat
 	v := newView(key, &f.State, false, func(_ string, payload any) error {
 		if c, ok := payload.(chat); ok && c.RunID == id && c.State != "delta" {
@@ -76,7 +77,10 @@ func (p *peer) again(ctx context.Context, key, id string, until uint64) error {
 
 func (v *view) end(e *schemas.Event, d *schemas.AgentEnd) error {
 	id, reason, ts := v.run, d.TerminationReason, e.Time.UnixMilli()
-	defer func() { v.run = "" }()
+	defer func() { // nothing is kept of a run that has ended
+		v.run, v.last = "", nil
+		clear(v.replies)
+	}()
 	c := chat{State: "final", Message: v.last, StopReason: string(reason), Usage: map[string]any{
 		"input": d.Usage.Input, "output": d.Usage.Output, "totalTokens": d.Usage.TotalTokens}}
 	phase := map[string]any{"phase": "end", "endedAt": ts, "terminationReason": string(reason)}

@@ -16,6 +16,7 @@ import (
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 func TestMain(m *testing.M) { bustest.Main(m) }
@@ -213,4 +214,44 @@ func TestFramesThatDoNotEnd(t *testing.T) {
 	}
 	_, _ = w.Write([]byte(`{"type":"req","pad":"` + filled(64<<10))) // fails if it takes too long
 	c.ended()
+}
+
+// A connection remembers its newest runs, but not their replies.
+func TestRunsThatHaveEndedKeepOnlyTheirAnswers(t *testing.T) {
+	t.Parallel()
+	var r runs
+	run := new(client.Run)
+	r.add(run)
+	if r.get("").run != run {
+		t.Fatal("a run is not known")
+	}
+	r.ended("", map[string]any{"status": "ok"})
+	r.add(run)
+	if one := r.get(""); one.run != nil || one.answer["status"] != "ok" {
+		t.Errorf("a run that has ended is kept as %+v", one)
+	}
+	if r.ended("another", nil); len(r.byID) != 1 {
+		t.Error("a run that is forgotten comes back")
+	}
+}
+
+// A view keeps nothing of a run that has ended.
+func TestViewsForgetRunsThatHaveEnded(t *testing.T) {
+	t.Parallel()
+	state := &loop.State{Run: &loop.Run{ID: "r1", Command: "c1"}}
+	v := newView("s1", state, false, func(string, any) error { return nil })
+	reply := &schemas.AssistantMessage{Content: schemas.Contents{schemas.Text{Text: "said"}}}
+	for _, data := range []schemas.EventData{
+		&schemas.MessageEnd{MessageID: "m1", Message: schemas.AnyMessage{Message: reply}}, &schemas.AgentEnd{},
+	} {
+		if _, ends := data.(*schemas.AgentEnd); ends == (v.last == nil) {
+			t.Errorf("before %s the newest reply is %v", data.EventType(), v.last)
+		}
+		if err := v.take(client.Item{Event: &schemas.Event{Data: data}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v.last != nil || len(v.replies) > 0 {
+		t.Errorf("kept: %v, %d replies", v.last, len(v.replies))
+	}
 }

@@ -117,10 +117,14 @@ func (p *peer) chatSend(ctx context.Context, req *request) (any, error) {
 
 func (p *peer) session(key string) *client.Session { return p.b.c.Session(bridge.SessionID(key)) }
 
-// open folds a session's log.
-func (p *peer) open(ctx context.Context, s *client.Session) (*bridge.Follower, error) {
-	f := &bridge.Follower{Session: s, Load: p.b.o.Load}
-	return f, f.Open(ctx)
+// open folds a session's log, to its outline or to all of its state. The caller releases the follower's room.
+func (p *peer) open(ctx context.Context, s *client.Session, outlined bool) (*bridge.Follower, error) {
+	f := &bridge.Follower{Session: s, Load: p.b.o.Load, Outlined: outlined, Room: p.b.o.Views.Hold(s.ID())}
+	err := f.Open(ctx)
+	if err != nil {
+		f.Room.Release()
+	}
+	return f, err
 }
 
 // chatHistory returns the newest part of a transcript, and the run in progress with its text so far.
@@ -136,18 +140,20 @@ func (p *peer) chatHistory(ctx context.Context, req *request) (any, error) {
 	if params.SessionKey == "" || params.Limit < 0 || params.Offset < 0 {
 		return nil, &bridge.RequestError{Reason: "sessionKey is missing, or limit or offset is below 0"}
 	}
-	f, err := p.open(ctx, p.session(params.SessionKey))
+	f, err := p.open(ctx, p.session(params.SessionKey), false)
 	if err != nil {
 		return nil, err
 	}
+	req.view = f.Room
 	if params.Limit == 0 {
 		params.Limit = historyLimit
 	}
 	all := f.State.Messages
 	to := max(len(all)-params.Offset, 0)
 	from := max(to-min(params.Limit, schemas.MaxQueryLimit), 0)
-	messages := []any{}
+	messages, bytes := []any{}, 0
 	for _, e := range all[from:to] {
+		bytes += schemas.Messages{e.Message.Message}.Size()
 		if m := chatMessage(e); m != nil {
 			messages = append(messages, m)
 		}
@@ -157,7 +163,7 @@ func (p *peer) chatHistory(ctx context.Context, req *request) (any, error) {
 	if run := f.State.Run; run != nil {
 		history["inFlightRun"] = map[string]any{"runId": runID(run.Command, run.ID)}
 	}
-	return history, nil
+	return history, req.view.Set(bytes) // the rest of the state is dropped
 }
 
 // runID returns the id by which clients know a run: the command that started it.

@@ -53,9 +53,8 @@ var scopes = []string{"operator.read", "operator.write", "operator.approvals"}
 // peer is a client of protocol 4.
 type peer struct {
 	*conn
-	name   string // its caller in the budget
-	placed bool   // it has a place among the admitted clients
-	tools  bool   // it wants events of tools
+	placed bool // it has a place among the admitted clients
+	tools  bool // it wants events of tools
 	subs   subscriptions
 	asks   approvals
 	runs   runs
@@ -66,7 +65,7 @@ type peer struct {
 // converse serves protocol 4.
 func (c *conn) converse(ctx context.Context, r *http.Request) {
 	c.ws.SetReadLimit(maxPreauth)
-	p := &peer{conn: c, name: rand.Text()}
+	p := &peer{conn: c}
 	p.subs.init(p)
 	defer p.subs.close()
 	silent := c.b.places.Wait(func() { c.cancel(errSilent); c.end() })
@@ -121,6 +120,7 @@ func (p *peer) serve(ctx context.Context) {
 			payload, err := p.call(ctx, req)
 			p.answer(req.ID, payload, err)
 			req.hold.Release() // what comes after the answer does not need the frame
+			req.view.Release()
 			if req.then != nil {
 				req.then()
 			}
@@ -212,5 +212,7 @@ func (p *peer) answer(id string, payload any, err error) {
 		}
 		res.Error.Details = map[string]any{"code": strings.ToLower(code)}
 	}
-	_ = p.send(res) // a client that has disconnected needs no answer
+	if sent := p.send(res); errors.Is(sent, bridge.ErrFull) { // a client that has disconnected needs no answer
+		p.answer(id, nil, sent)
+	}
 }

@@ -22,6 +22,7 @@ type request struct {
 	Params json.RawMessage `json:"params"` // until they are decoded
 
 	hold *bridge.Hold // released when the request is answered, or only waits
+	view *bridge.Hold // of what the answer shows, nil for nothing; released when the answer is sent
 	then func()       // called after the answer, if it is not nil
 }
 

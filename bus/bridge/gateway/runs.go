@@ -188,6 +188,7 @@ func (v *view) message(e *schemas.Event, d *schemas.MessageEnd) error {
 	if r := v.replies[d.MessageID]; r != nil {
 		said, unsent = r.text.String(), r.sent < r.text.Len()
 	}
+	defer delete(v.replies, d.MessageID)
 	v.last = chatMessage(loop.Entry{ID: d.MessageID, Message: d.Message})
 	rest, ok := strings.CutPrefix(m.Content.JoinText(), said)
 	switch {

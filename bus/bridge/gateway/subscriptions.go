@@ -46,13 +46,14 @@ func (s *subscriptions) add(ctx context.Context, key string) (*subscription, err
 	if one, err := s.get(key); one != nil || err != nil {
 		return one, err
 	}
-	f, err := s.p.open(ctx, s.p.session(key))
+	f, err := s.p.open(ctx, s.p.session(key), true)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if one, err := s.getLocked(key); one != nil || err != nil {
+		f.Room.Release()
 		return one, err
 	}
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -61,6 +62,7 @@ func (s *subscriptions) add(ctx context.Context, key string) (*subscription, err
 	s.all[key] = one
 	s.ended.Go(func() {
 		defer s.forget(key, one)
+		defer f.Room.Release()
 		v := newView(key, &f.State, s.p.tools, func(name string, payload any) error {
 			return s.p.event(name, payload, nil)
 		})

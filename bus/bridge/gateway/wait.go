@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -23,31 +24,47 @@ var errWaits = fmt.Errorf("the connection has %d calls of agent.wait already", m
 // runs are the newest runs that a connection has started: a run id alone does not identify the session.
 type runs struct {
 	mu    sync.Mutex
-	byID  map[string]*client.Run
+	byID  map[string]started
 	order []string
+}
+
+// started is a run that has not ended, as far as the connection knows, or the answer to those who wait for it: a
+// client.Run keeps the whole reply.
+type started struct {
+	run    *client.Run
+	answer map[string]any
 }
 
 func (r *runs) add(run *client.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := run.CommandID()
-	if r.byID[id] != nil {
+	if _, known := r.byID[id]; known {
 		return
 	}
 	if r.byID == nil {
-		r.byID = map[string]*client.Run{}
+		r.byID = map[string]started{}
 	}
 	if r.order = append(r.order, id); len(r.order) > maxRuns {
 		delete(r.byID, r.order[0])
 		r.order = r.order[1:]
 	}
-	r.byID[id] = run
+	r.byID[id] = started{run: run}
 }
 
-func (r *runs) get(id string) *client.Run {
+func (r *runs) get(id string) started {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byID[id]
+}
+
+// ended keeps the answer about a run instead of the run.
+func (r *runs) ended(id string, answer map[string]any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.byID[id]; known {
+		r.byID[id] = started{answer: answer}
+	}
 }
 
 // agentWait waits for the end of a run that the connection has started.
@@ -63,9 +80,14 @@ func (p *peer) agentWait(ctx context.Context, req *request) (any, error) {
 		return nil, err
 	}
 	req.hold.Release() // nothing large is left
-	run := p.runs.get(bridge.CommandID(params.RunID))
+	id := bridge.CommandID(params.RunID)
+	run := p.runs.get(id)
 	switch {
-	case run == nil:
+	case run.answer != nil:
+		answer := maps.Clone(run.answer)
+		answer["runId"] = params.RunID // a run may have two of them, one made of the other
+		return answer, nil
+	case run.run == nil:
 		return nil, &bridge.RequestError{Reason: "this connection has not begun the run: send it again by chat.send"}
 	case params.TimeoutMs < 0:
 		return nil, &bridge.RequestError{Reason: "timeoutMs is below 0"}
@@ -76,7 +98,7 @@ func (p *peer) agentWait(ctx context.Context, req *request) (any, error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	res, err := run.Wait(bounded)
+	res, err := run.run.Wait(bounded)
 	answer := map[string]any{"runId": params.RunID, "status": "ok", "stopReason": string(res.Reason)}
 	var rejected *client.RejectedError
 	var withdrawn *client.WithdrawnError
@@ -90,6 +112,7 @@ func (p *peer) agentWait(ctx context.Context, req *request) (any, error) {
 	case !res.Reason.Normal() && !res.Handled:
 		answer["status"], answer["error"] = "error", res.ErrorMessage
 	}
+	p.runs.ended(id, answer)
 	return answer, nil
 }
 

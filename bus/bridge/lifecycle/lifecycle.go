@@ -48,11 +48,20 @@ type sent struct {
 	runes int
 }
 
-// From returns the projection that continues from a state. It takes ownership of the state.
+// From returns the projection that continues from a state, or from its outline. It takes ownership of the state.
 func From(state loop.State) Projection { return Projection{state: state} }
 
-// State returns the state at the last applied event. The caller must not modify it.
+// State returns the outline of the state at the last applied event. The caller must not modify it.
 func (p *Projection) State() *loop.State { return &p.state }
+
+// Bytes estimates the memory of the projection.
+func (p *Projection) Bytes() (n int) {
+	const entry = 64
+	for _, s := range p.sent {
+		n += s.text.Len()
+	}
+	return n + len(p.state.Messages)*entry
+}
 
 // Apply folds an item and returns the events derived from it, in order. The items must be those of
 // [client.Session.Watch] from the first event on, with or without updates.
@@ -66,6 +75,7 @@ func (p *Projection) Apply(i client.Item) ([]Event, error) {
 		return nil, err
 	}
 	out := p.event(i.Event, turn, queued)
+	p.state.Outline()
 	for n := range len(out) - 1 { // a client that has not received the last one does not have the whole event
 		out[n].StateVersion--
 	}

@@ -10,6 +10,7 @@
 package sse
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -22,11 +23,13 @@ import (
 // Pattern is the pattern to mount the handler at.
 const Pattern = "GET /sessions/{session}/events"
 
-// New returns the handler. Its query parameters are
+// New returns the handler. views bounds what its streams have in memory of their sessions: the events that are being
+// sent. Nil is a budget of [bridge.MaxViewed] bytes. Its query parameters are
 //   - after: the sequence to start after, 0 for all; the header Last-Event-ID takes precedence. Default: from now on
 //   - follow=false: end at the current end of the log
 //   - updates=false: send only events
-func New(c *client.Client) http.Handler {
+func New(c *client.Client, views *bridge.Budget) http.Handler {
+	views = cmp.Or(views, bridge.NewViews(bridge.MaxViewed))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o, err := parse(r)
 		if err == nil {
@@ -37,11 +40,13 @@ func New(c *client.Client) http.Handler {
 			return
 		}
 		s := c.Session(r.PathValue("session"))
+		hold := views.Hold(s.ID())
+		defer hold.Release()
 		if o.follow {
-			follow(w, r, s, o)
+			follow(w, r, s, o, hold)
 			return
 		}
-		history(w, r, s, o)
+		history(w, r, s, o, hold)
 	})
 }
 
@@ -76,7 +81,7 @@ func parse(r *http.Request) (q query, err error) {
 }
 
 // follow streams until the client disconnects. An error ends the stream with the event "error".
-func follow(w http.ResponseWriter, r *http.Request, s *client.Session, q query) {
+func follow(w http.ResponseWriter, r *http.Request, s *client.Session, q query, hold *bridge.Hold) {
 	stream := bridge.NewEventStream(w)
 	defer stream.End()
 	for item, err := range s.Watch(r.Context(), q.from) {
@@ -89,14 +94,14 @@ func follow(w http.ResponseWriter, r *http.Request, s *client.Session, q query) 
 		case item.Update != nil && !q.updates:
 			continue
 		}
-		if err := send(stream, item); err != nil {
+		if !send(stream, item, hold) {
 			return
 		}
 	}
 }
 
 // history streams what the log has now.
-func history(w http.ResponseWriter, r *http.Request, s *client.Session, q query) {
+func history(w http.ResponseWriter, r *http.Request, s *client.Session, q query, hold *bridge.Hold) {
 	stream := bridge.NewEventStream(w)
 	defer stream.End()
 	for e, err := range s.History(r.Context(), max(q.from, 1)) {
@@ -104,7 +109,7 @@ func history(w http.ResponseWriter, r *http.Request, s *client.Session, q query)
 			fail(stream, err)
 			return
 		}
-		if err := send(stream, client.Item{Event: &e}); err != nil {
+		if !send(stream, client.Item{Event: &e}, hold) {
 			return
 		}
 	}
@@ -128,23 +133,32 @@ type update struct {
 	Data        schemas.UpdateData `json:"data"`
 }
 
-func send(stream *bridge.EventStream, item client.Item) error {
+// send sends an item, and returns false if the stream ends. While it waits for the client it holds the item and its
+// encoding; without room for them, an event "error" ends the stream, and the client may reconnect.
+func send(stream *bridge.EventStream, item client.Item, hold *bridge.Hold) bool {
+	id, name, data, err := encoded(item)
+	if err == nil {
+		err = hold.Set(2 * len(data))
+	}
+	if err != nil {
+		fail(stream, err)
+		return false
+	}
+	defer hold.Release()
+	return stream.Send(id, name, data) == nil
+}
+
+// encoded returns an item as a CloudEvent, with its id and name in the stream. An update has no id.
+func encoded(item client.Item) (id, name string, data []byte, err error) {
 	if u := item.Update; u != nil {
-		data, err := schemas.Marshal(update{SpecVersion: schemas.SpecVersion, ID: u.ID(), Source: u.Source,
+		data, err = schemas.Marshal(update{SpecVersion: schemas.SpecVersion, ID: u.ID(), Source: u.Source,
 			Type: schemas.CloudEventType(u.Data.EventType()), Time: u.Time.UTC().Format("2006-01-02T15:04:05.000Z"),
 			RunID: u.RunID, TurnID: u.TurnID, Data: u.Data})
-		if err != nil {
-			return err
-		}
-		return stream.Send("", string(u.Data.EventType()), data)
+		return "", string(u.Data.EventType()), data, err
 	}
 	q, err := schemas.NewQueriedEvent(*item.Event)
-	if err != nil {
-		return err
+	if err == nil {
+		data, err = schemas.Marshal(q)
 	}
-	data, err := schemas.Marshal(q)
-	if err != nil {
-		return err
-	}
-	return stream.Send(strconv.FormatUint(item.Event.Seq, 10), string(item.Event.Type()), data)
+	return strconv.FormatUint(item.Event.Seq, 10), string(item.Event.Type()), data, err
 }
