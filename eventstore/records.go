@@ -1,6 +1,7 @@
 package eventstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,11 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// Limits of one answer to a batch request.
+// Limits of one answer to a batch request. The first one is smaller: most logs end in it, and more of them are read at
+// once ([natsio.Reserve]).
 const (
 	batchEvents = 128
+	firstBytes  = 512 << 10
 	batchBytes  = 4 << 20
 )
 
@@ -26,7 +29,7 @@ func (s *Store) between(ctx context.Context, session string, after, upTo uint64)
 		if after >= upTo {
 			return
 		}
-		r := &batchReader{s: s, subject: s.o.Subjects.Event(session), last: after, upTo: upTo}
+		r := &batchReader{s: s, subject: s.o.Subjects.Event(session), last: after, upTo: upTo, limit: firstBytes}
 		if err := r.run(ctx, func(rec record) bool { return yield(rec, nil) }); err != nil {
 			yield(record{}, err)
 		}
@@ -38,6 +41,7 @@ type batchReader struct {
 	s       *Store
 	subject string
 	last    uint64 // stream sequence of the last message yielded
+	limit   int    // bytes of the next answer
 	upTo    uint64
 }
 
@@ -98,7 +102,8 @@ func (r *batchReader) deleted(ctx context.Context) bool {
 // batch makes one request and yields the messages of the answer.
 func (r *batchReader) batch(ctx context.Context, yield func(record) bool) error {
 	var inBatch uint64 // stream sequence of the message before in this answer
-	req := getRequest{Seq: r.last + 1, NextFor: r.subject, Batch: batchEvents, MaxBytes: batchBytes}
+	req := getRequest{Seq: r.last + 1, NextFor: r.subject, Batch: batchEvents, MaxBytes: r.limit}
+	r.limit = batchBytes
 	return r.s.batchGet(ctx, req, func(rec record) error {
 		if natsio.Added(rec.header, jetstream.LastSequenceHeader) != strconv.FormatUint(inBatch, 10) {
 			return errAgain
@@ -147,7 +152,8 @@ func (r *batchReader) fetch(ctx context.Context, consumer jetstream.Consumer, n 
 	yield func(record) bool) (left uint64, err error) {
 	one, cancel := context.WithTimeout(ctx, r.s.o.AppendTimeout)
 	defer cancel()
-	limit := max(batchBytes, 2*int(r.s.nc.MaxPayload()))
+	limit := max(r.limit, 2*int(r.s.nc.MaxPayload()))
+	r.limit = batchBytes
 	release, err := natsio.Reserve(one, limit)
 	if err != nil {
 		return 0, err
@@ -204,7 +210,7 @@ func (s *Store) batchGet(ctx context.Context, req getRequest, each func(rec reco
 
 // answer makes one request and returns the messages of the answer, also with an error.
 func (s *Store) answer(ctx context.Context, req getRequest) (messages []*nats.Msg, err error) {
-	release, err := natsio.Reserve(ctx, batchBytes)
+	release, err := natsio.Reserve(ctx, cmp.Or(req.MaxBytes, batchBytes))
 	if err != nil {
 		return nil, err
 	}

@@ -230,8 +230,8 @@ var (
 
 // Outline drops the contents of messages and calls, of which the context alone may have [MaxContextBytes], for those
 // who only follow what a session does. Number, order, ids and roles stay: events refer to nothing else. An outlined
-// state only folds events: it provides no steps, and its outcomes that are owed may lack texts. To outline a state after
-// each event costs no more than what the event has added.
+// state only folds events: it provides no steps, and its outcomes that are owed may lack texts. To outline a state
+// after each event costs no more than what the event has added.
 func (s *State) Outline() {
 	outlineEntries(s.Messages)
 	for _, queue := range [][]Input{s.Prompts, s.Steering, s.FollowUp} {

@@ -81,7 +81,8 @@ func TestEventsInParts(t *testing.T) {
 			t.Error("parts are asked for after an error")
 		}
 	})
-	if !errors.Is(err, broken) || !errors.Is(s.Send("", "", nil), broken) || strings.HasSuffix(l.received.String(), "a\n\n") {
+	if !errors.Is(err, broken) || !errors.Is(s.Send("", "", nil), broken) ||
+		strings.HasSuffix(l.received.String(), "a\n\n") {
 		t.Errorf("an event that is not complete: %v, %q", err, l.received.String())
 	}
 }

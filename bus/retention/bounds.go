@@ -30,7 +30,7 @@ func (d *Deleter) lastSequences(ctx context.Context, streams ...string) (map[str
 			if err == nil {
 				last[name] = info.State.LastSeq
 			}
-			return err
+			return unlessGone(name, err)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("last sequence of %s: %w", name, err)

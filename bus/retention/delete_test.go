@@ -277,3 +277,28 @@ func TestLateIndexEntryIsDeleted(t *testing.T) {
 		}
 	}
 }
+
+// The stream of updates is in memory, and gone with its server until a runner creates it again. Nothing waits for that.
+func TestDeletionWithoutTheStreamOfUpdates(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fill("s1")
+	w.fill("s2")
+	crashing := w.deleter(retention.Options{AfterStep: func(step string) error {
+		if step == "calls" {
+			return errCrash
+		}
+		return nil
+	}})
+	if _, err := crashing.Delete(bustest.Deadline(t), retention.Request{Session: "s1"}); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	w.must(w.conn.JetStream().DeleteStream(bustest.Deadline(t), schemas.StreamUpdates))
+	d := w.deleter(retention.Options{})
+	w.must(d.Resume(bustest.Deadline(t), "s1"))
+	_, err := d.Delete(bustest.Deadline(t), retention.Request{Session: "s2"})
+	w.must(err)
+	if left := append(w.places("s1"), w.places("s2")...); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}

@@ -77,12 +77,21 @@ func (d *Deleter) purge(ctx context.Context, stream, subject string, more ...jet
 		if err == nil {
 			err = s.Purge(ctx, append(more, jetstream.WithPurgeSubject(subject))...)
 		}
-		return err
+		return unlessGone(stream, err)
 	})
 	if err != nil {
 		return fmt.Errorf("purge %s of %s: %w", subject, stream, err)
 	}
 	return nil
+}
+
+// unlessGone returns err, but nil if it is that the stream of updates does not exist: it is gone with a server that
+// has it in memory, until a runner creates it again, and has nothing to delete.
+func unlessGone(stream string, err error) error {
+	if stream == schemas.StreamUpdates && natsio.IsAny(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	return err
 }
 
 // cancelCalls cancels the session's calls at their workers. It does not wait for them: a new session ignores their

@@ -35,10 +35,13 @@ const (
 
 // streamSpecs returns the streams of docs/architecture.md and the stream of timers.
 func streamSpecs(s schemas.Subjects, o Options) []spec {
-	p := s.Prefix()
-	base := jetstream.StreamConfig{Replicas: o.Replicas, MaxMsgSize: o.maxMessage}
+	p, base := s.Prefix(), o.base()
 	return []spec{timerSpec(p, base), commandSpec(p, base, o), eventSpec(p, base, o), updateSpec(p, base),
 		toolSpec(p, base, o), deadSpec(p, base), spentSpec(p, base), attemptSpec(p, base)}
+}
+
+func (o Options) base() jetstream.StreamConfig {
+	return jetstream.StreamConfig{Replicas: o.Replicas, MaxMsgSize: o.maxMessage}
 }
 
 // timerSpec is a stream of its own because schedules need roll-ups, and any client that may publish to a stream with

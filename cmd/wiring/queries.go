@@ -124,7 +124,8 @@ func viewOf(store *eventstore.Store) func(ctx context.Context, session string) (
 	}
 }
 
-// State folds a session's log, starting from its snapshot, by one of the few readers of logs. The caller owns the state.
+// State folds a session's log, starting from its snapshot, by one of the few readers of logs. The caller owns the
+// state.
 func (r *Runner) State(ctx context.Context, session string) (state *loop.State, err error) {
 	err = r.Index.Read(ctx, session, func() error {
 		state, err = fold(ctx, r.Store, session)

@@ -170,6 +170,7 @@ func (r *Runner) Run(ctx context.Context, beside ...func(ctx context.Context) er
 	}
 	g.Go(func() error { return r.Inbox.Run(serving, h) })
 	g.Go(func() error { r.Profiles.Repair(serving, 0); return nil })
+	g.Go(func() error { streams.Keep(serving, r.Conn, r.o.Streams, r.o.Logger); return nil })
 	turn := func() bool { return slices.Contains(r.Inbox.Partitions(), 0) } // one runner does what is for all sessions
 	sweeper := sweep.New(r.Conn, sweep.Options{Logger: r.o.Logger, Turn: turn})
 	g.Go(func() error { sweeper.Run(serving); return nil })

@@ -100,7 +100,8 @@ func newRig(t *testing.T, settings ...func(*host.Options)) *rig {
 	t.Cleanup(ui.Close)
 	r.mux.Handle(agui.Pattern, ui)
 	r.mux.HandleFunc(agui.AbortPattern, ui.Abort)
-	chat := gateway.New(r.client, gateway.Options{Load: r.State, Views: r.views, TickInterval: time.Second, ConnectTimeout: time.Minute,
+	chat := gateway.New(r.client, gateway.Options{Load: r.State, Views: r.views, TickInterval: time.Second,
+		ConnectTimeout: time.Minute,
 		Allowed: func(request *http.Request, token string) bool {
 			return token == chatToken || request.Header.Get("Authorization") == "Bearer "+chatToken
 		}})
