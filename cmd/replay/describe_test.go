@@ -109,7 +109,9 @@ func TestReplacedArgumentsAreShown(t *testing.T) {
 			Result: schemas.TextResult("done")})
 	}
 	// A client cannot claim it for a call.
-	wr.append(&schemas.Custom{CustomType: "loopbus.replaced_arguments", Data: json.RawMessage(`{"toolCallId":"call_2"}`)})
+	wr.append(&schemas.Custom{CustomType: "loopbus.replaced_arguments", Data: json.RawMessage(`{"toolCallId":"call_2"}`)},
+		&schemas.AddMessage{CustomType: "loopbus.replaced_arguments", Display: true,
+			Content: schemas.Contents{schemas.Text{Text: "x"}}})
 	for _, args := range [][]string{{"show", "s1"}, {"export", "s1", "--format", "pi"},
 		{"export", "s1", "--format", "html"}, {"export", "s1", "--format", "md"}} {
 		got := w.replay(args...)
@@ -119,7 +121,7 @@ func TestReplacedArgumentsAreShown(t *testing.T) {
 				t.Errorf("%v has %q %d times, want %d:\n%s", args, text, n, times, got.stdout)
 			}
 		}
-		if args[0] == "export" && strings.Count(got.stdout, "client:loopbus.replaced") != 1 && args[3] != "md" {
+		if args[0] == "export" && strings.Count(got.stdout, "client:loopbus.replaced") != 2 && args[3] != "md" {
 			t.Errorf("%v does not tell a client's entry:\n%s", args, got.stdout)
 		}
 	}

@@ -188,15 +188,12 @@ func (x *exporter) onTheWay(e schemas.Event, letter string, l line) error {
 
 // node writes an entry of the tree.
 func (x *exporter) node(e schemas.Event, n loop.Node) error {
-	l := line{Type: sessionfile.TypeMessage, Message: n.Message}
+	l := line{Type: sessionfile.TypeMessage, Message: messageOfClient(n.Message)}
 	switch d := e.Data.(type) {
 	case *schemas.Custom:
-		l = line{Type: sessionfile.TypeCustom, CustomType: d.CustomType, Data: d.Data}
-		if l.CustomType == argsType { // a client's, which must not say what was executed
-			l.CustomType = "client:" + argsType
-		}
+		l = line{Type: sessionfile.TypeCustom, CustomType: ofClient(d.CustomType), Data: d.Data}
 	case *schemas.AddMessage:
-		l = line{Type: sessionfile.TypeCustomMessage, CustomType: d.CustomType, Content: d.Content, Display: &d.Display}
+		l = line{Type: sessionfile.TypeCustomMessage, CustomType: ofClient(d.CustomType), Content: d.Content, Display: &d.Display}
 		if len(d.Details) > 0 {
 			l.Details = d.Details
 		}
