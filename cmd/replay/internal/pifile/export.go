@@ -193,7 +193,8 @@ func (x *exporter) node(e schemas.Event, n loop.Node) error {
 	case *schemas.Custom:
 		l = line{Type: sessionfile.TypeCustom, CustomType: ofClient(d.CustomType), Data: d.Data}
 	case *schemas.AddMessage:
-		l = line{Type: sessionfile.TypeCustomMessage, CustomType: ofClient(d.CustomType), Content: d.Content, Display: &d.Display}
+		l = line{Type: sessionfile.TypeCustomMessage, CustomType: ofClient(d.CustomType), Content: d.Content,
+			Display: &d.Display}
 		if len(d.Details) > 0 {
 			l.Details = d.Details
 		}
