@@ -46,5 +46,17 @@ func nameInbox(c *jetstream.StreamConfig, created time.Time) (changed bool) {
 		c.Metadata = map[string]string{}
 	}
 	c.Metadata[schemas.MetadataInbox] = schemas.TimedInbox + cmp.Or(name, strconv.FormatInt(created.UnixNano(), 36))
+	if c.SubjectTransform != nil {
+		marked := *c.SubjectTransform
+		marked.Destination = strings.ReplaceAll(marked.Destination, wildcardBefore, wildcardTimed)
+		c.SubjectTransform = &marked
+	}
 	return true
 }
+
+// The transform of an inbox with [schemas.TimedInbox] is written in another way that means the same. Earlier versions
+// refuse such a stream when they start: they would give commands other ids.
+const (
+	wildcardBefore = "{{wildcard("
+	wildcardTimed  = "{{Wildcard("
+)

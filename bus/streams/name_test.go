@@ -1,6 +1,7 @@
 package streams_test
 
 import (
+	"strings"
 	"sync"
 	"testing"
 
@@ -52,6 +53,7 @@ func TestInboxOfAnEarlierVersionGetsAName(t *testing.T) {
 	c := bustest.New(t)
 	config := configOf(t, c, schemas.StreamCommands)
 	config.Metadata = map[string]string{"team": "blue"}
+	config.SubjectTransform.Destination = strings.ReplaceAll(config.SubjectTransform.Destination, "{{W", "{{w")
 	stream, err := c.JetStream().UpdateStream(bustest.Deadline(t), config)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +84,11 @@ func TestInboxOfAnEarlierVersionGetsAName(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := setup()
-	if name == "" || setup() != name || configOf(t, c, schemas.StreamCommands).Metadata["team"] != "blue" {
+	if !strings.HasPrefix(name, schemas.TimedInbox) || setup() != name || configOf(t, c, schemas.StreamCommands).Metadata["team"] != "blue" {
 		t.Errorf("it is called %q, then %q", name, setup())
+	}
+	// This is what an earlier version refuses.
+	if to := configOf(t, c, schemas.StreamCommands).SubjectTransform.Destination; strings.Contains(to, "{{wildcard") {
+		t.Errorf("the transform is %s, as that of an earlier version", to)
 	}
 }

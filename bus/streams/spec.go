@@ -161,7 +161,8 @@ func transform(c jetstream.StreamConfig) string {
 	if c.SubjectTransform == nil {
 		return "none"
 	}
-	return c.SubjectTransform.Source + " -> " + c.SubjectTransform.Destination
+	to := strings.ReplaceAll(c.SubjectTransform.Destination, wildcardTimed, wildcardBefore)
+	return c.SubjectTransform.Source + " -> " + to
 }
 
 // wantTransform returns the transform that the stream should have. If anyPartitions is set, it has the number of

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -85,7 +86,7 @@ func commandSpec(p string, base jetstream.StreamConfig, o Options) spec {
 	c.AllowDirect = true
 	partition := fmt.Sprintf("%s.cmd.{{partition(%d,1)}}.{{wildcard(1)}}.", p, cmp.Or(o.Partitions, DefaultPartitions))
 	c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: p + ".cmd.*.*",
-		Destination: partition + "{{wildcard(2)}}"}
+		Destination: strings.ReplaceAll(partition+"{{wildcard(2)}}", wildcardBefore, wildcardTimed)}
 	c.Sources = []*jetstream.StreamSource{{
 		Name: schemas.StreamTimers,
 		SubjectTransforms: []jetstream.SubjectTransformConfig{{Source: p + ".due.*.*",
