@@ -84,7 +84,8 @@ func TestInboxOfAnEarlierVersionGetsAName(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := setup()
-	if !strings.HasPrefix(name, schemas.TimedInbox) || setup() != name || configOf(t, c, schemas.StreamCommands).Metadata["team"] != "blue" {
+	if !strings.HasPrefix(name, schemas.TimedInbox) || setup() != name ||
+		configOf(t, c, schemas.StreamCommands).Metadata["team"] != "blue" {
 		t.Errorf("it is called %q, then %q", name, setup())
 	}
 	// This is what an earlier version refuses.

@@ -12,6 +12,15 @@ const kept = () => JSON.parse(sessionStorage.getItem(KEPT) ?? "{}");
 
 export const forget = () => sessionStorage.removeItem(KEPT);
 
+/** Whether the user may have answers sent below a prefix, as `runner permissions` gives each user one of its own. */
+async function mayHear(nc, prefix) {
+  let refused;
+  const sub = nc.subscribe(`${prefix}.console`, { callback: (err) => { refused ||= err; } });
+  await nc.flush();
+  if (!refused) sub.unsubscribe();
+  return !refused;
+}
+
 /** Connects with the given credentials, or the kept ones: {user, pass} or {token}. */
 export async function open(credentials) {
   const config = await fetch("/config.json").then((r) => (r.ok ? r.json() : {})).catch(() => ({}));
@@ -23,6 +32,8 @@ export async function open(credentials) {
       servers: url.href, name: "loopbus console", maxReconnectAttempts: -1, reconnectTimeWait: 250, reconnectJitter: 250,
       ignoreClusterUpdates: true, ...(credentials ?? kept()),
     });
+    const { user } = credentials ?? kept();
+    if (/^[\w-]+$/.test(user) && await mayHear(nc, `_INBOX_${user}`)) nc.options.inboxPrefix = `_INBOX_${user}`;
     if (credentials) sessionStorage.setItem(KEPT, JSON.stringify(credentials));
     return { config, bus: client(nc, { prefix: config.prefix, source: "/loopbus/console" }) };
   } catch (err) {

@@ -26,7 +26,7 @@ export function ApprovalsView({ bus, waiting }) {
   }, []);
   return html`<section class="page" aria-label="Approvals"><h1>Approvals</h1><${Notify} />
     ${waiting.error && html`<p class="problem" role="alert">${waiting.error}</p>`}
-    ${waiting.list.length === 0 && html`<p class="empty">Nothing waits for approval.</p>`}
+    ${!waiting.error && waiting.list.length === 0 && html`<p class="empty">Nothing waits for approval.</p>`}
     <ul class="cards" role="list">${waiting.list.map((a) => html`<li key=${askedKey(a)} class="card"><${Guard}>
       <${Asked} bus=${bus} a=${a} now=${now} /></${Guard}></li>`)}</ul></section>`;
 }
