@@ -22,10 +22,15 @@ var clientSettings = []string{
 	"model", "models", "fallbacks", "thinking", "profile", "system-prompt", "workspace",
 }
 
-// checkOnce refuses flags that configure a runner if --nats is given: then other runners drive the session.
+// checkOnce refuses flags that configure a runner if --nats is given: then other runners drive the session. Without it
+// there is nobody to abort a run for: it ends with this process.
 func checkOnce(call *cli.Call, o *options) (errs []error) {
 	if o.Server.embedded() {
-		return nil
+		if call.ByFlag("abort-on-exit") {
+			errs = append(errs, errors.New("--abort-on-exit: needs --nats: without it the run stops with this process, and "+
+				"with --store it continues at the next start; abort it there"))
+		}
+		return errs
 	}
 	for _, name := range call.Settings() {
 		if call.ByFlag(name) && !slices.Contains(clientSettings, name) {

@@ -58,6 +58,10 @@ func TestOneShotWithNATSRefusesWhatRunnersDecide(t *testing.T) {
 		"LOOPBUS_MAX_TURNS\n") || !strings.Contains(got, "127.0.0.1:1: connect: connection refused") {
 		t.Errorf("stderr has %q", got)
 	}
+	p = start(t, nil, "run", "go", "--abort-on-exit").wantExit(2)
+	if got := p.stderr.String(); !strings.Contains(got, "--abort-on-exit: needs --nats") {
+		t.Errorf("without --nats: %q", got)
+	}
 }
 
 func TestInterruptedClientLeavesTheRun(t *testing.T) {
