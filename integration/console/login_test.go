@@ -76,5 +76,7 @@ func TestAnswersComeToTheUsersInbox(t *testing.T) {
 			}
 			reply = m.Reply
 		}
+		page.do(chromedp.Navigate(site + "/#/fleet"))
+		page.shows("main", "Permissions Violation for Publish to \"$SRV.INFO.loopbus-runner\"")
 	}
 }

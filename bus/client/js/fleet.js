@@ -55,6 +55,7 @@ export class Fleet {
       await new Promise((resolve) => setTimeout(resolve, 300));
     }
     sub.unsubscribe();
+    if (this.link.denied.has(subject)) throw this.link.denied.get(subject);
     if (tooMany) throw new Error(`${subject} has more than ${MOST_ANSWERS} answers, or ${MOST_BYTES >> 20} MiB of them`);
     return answers.map((m) => read(text(m), is)).filter(Boolean);
   }

@@ -137,11 +137,14 @@ export class Waker {
 
 export const sleep = (ms, signal) => new Waker().sleep(ms, signal);
 
+const MOST_DENIED = 100;
+
 /** A connection and its state. */
 export class Link {
   up = true;
   closed = false;
   epoch = 0; // incremented whenever the connection is lost
+  denied = new Map(); // errors by subject, of publishing what the user must not publish
   #listeners = new Set();
 
   constructor(nc, { api, requestTimeout }) {
@@ -159,7 +162,10 @@ export class Link {
         this.epoch++;
       } else if (s.type === "reconnect") {
         this.up = true;
+        this.denied.clear();
       } else {
+        const { operation, subject } = s.error ?? {};
+        if (operation === "publish" && this.denied.size < MOST_DENIED) this.denied.set(subject, s.error);
         continue;
       }
       this.#notify();
