@@ -113,7 +113,7 @@ func (a acceptance) accepted(q schemas.Queue, more ...schemas.EventData) []schem
 		InboxPosition: a.s.Known.Position(a.c.InboxPosition),
 	}
 	if !a.c.Time.IsZero() {
-		d.Time = &a.c.Time
+		d.Time = new(a.c.Time) // a pointer into a would keep the payload as long as the time
 	}
 	return append([]schemas.EventData{d}, more...)
 }

@@ -2,7 +2,9 @@ package loop_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/schemas"
@@ -50,4 +52,31 @@ func TestCommandsAreKnownUntilTheSessionRests(t *testing.T) {
 	if size := len(marshal(t, l.s)); size > 12*loop.MaxKnown+4000 {
 		t.Errorf("the state has %d bytes", size)
 	}
+}
+
+// Who keeps the event of a command without its data, as the answers about newest commands do, does not keep the data.
+func TestTheTimeOfACommandKeepsNothingElse(t *testing.T) {
+	t.Parallel()
+	var kept *time.Time
+	freed := make(chan struct{})
+	func() {
+		data := &schemas.Custom{CustomType: "note", Data: []byte(`"x"`)}
+		runtime.SetFinalizer(data, func(*schemas.Custom) { close(freed) })
+		c := schemas.Command{ID: "c1", Session: "s1", Time: time.Now(), Data: data}
+		events := loop.Accept(&loop.State{Session: "s1"}, c, data.Data, loop.Rules{})
+		kept = events[0].(*schemas.CommandAccepted).Time
+	}()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		runtime.GC()
+		select {
+		case <-freed:
+		case <-time.After(10 * time.Millisecond):
+			if time.Now().Before(deadline) {
+				continue
+			}
+			t.Error("the time of a command keeps its data")
+		}
+		break
+	}
+	runtime.KeepAlive(kept)
 }
