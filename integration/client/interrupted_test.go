@@ -87,7 +87,8 @@ func TestARunnerThatFinishesADeletionForgets(t *testing.T) {
 		s := system.StartAlone(t, system.Options{Model: model, AbortGrace: time.Minute})
 		if loaded {
 			s.Prompt(t, "s1", "too early")
-			<-model.begun
+			<-model.begun // which does not wait until the log is stored
+			system.Eventually(t, "the session has a log", func() bool { return len(s.LogOf(t, "s1")) > 0 })
 		} else {
 			close(model.release)
 			s.Prompted(t, "s1", "hi", 1)
