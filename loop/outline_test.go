@@ -2,10 +2,7 @@ package loop_test
 
 import (
 	"encoding/json"
-	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
@@ -17,46 +14,34 @@ import (
 // A state that is outlined after each event is the outline of the whole state, and has no content.
 func TestOutlineOfEachEvent(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("%d traces: %v", len(paths), err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			a, err := txtar.ParseFile(path)
-			if err != nil {
+	eachTrace(t, func(t *testing.T, _ string, a *txtar.Archive, p *player) {
+		p.play(string(a.Files[0].Data))
+		whole, short := &loop.State{Session: "s1"}, &loop.State{Session: "s1"}
+		for _, e := range p.log {
+			if err := whole.Apply(e); err != nil {
 				t.Fatal(err)
 			}
-			p := &player{t: t, s: &loop.State{Session: "s1"}, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-			p.play(string(a.Files[0].Data))
-			whole, short := &loop.State{Session: "s1"}, &loop.State{Session: "s1"}
-			for _, e := range p.log {
-				if err := whole.Apply(e); err != nil {
-					t.Fatal(err)
-				}
-				if err := short.Apply(e); err != nil {
-					t.Fatal(err)
-				}
-				short.Outline()
-				copied := new(loop.State)
-				if err := json.Unmarshal(marshal(t, whole), copied); err != nil {
-					t.Fatal(err)
-				}
-				copied.Outline()
-				if d := cmp.Diff(described(copied), described(short)); d != "" {
-					t.Fatalf("after event %d, %s (-outline of all +outlined each time):\n%s", e.Seq, e.Type(), d)
-				}
+			if err := short.Apply(e); err != nil {
+				t.Fatal(err)
 			}
-			const most = 256 // of each message: its id and role, or those of an input that waits
-			if n := short.Bytes() - (&loop.State{Config: short.Config}).Bytes(); n > most*len(short.Messages) {
-				t.Errorf("an outline of %d messages has %d bytes", len(short.Messages), n)
+			short.Outline()
+			copied := new(loop.State)
+			if err := json.Unmarshal(marshal(t, whole), copied); err != nil {
+				t.Fatal(err)
 			}
-			if len(whole.Messages) > 0 && whole.Bytes() <= short.Bytes() {
-				t.Errorf("the whole state has %d bytes, its outline %d", whole.Bytes(), short.Bytes())
+			copied.Outline()
+			if d := cmp.Diff(described(copied), described(short)); d != "" {
+				t.Fatalf("after event %d, %s (-outline of all +outlined each time):\n%s", e.Seq, e.Type(), d)
 			}
-		})
-	}
+		}
+		const most = 256 // of each message: its id and role, or those of an input that waits
+		if n := short.Bytes() - (&loop.State{Config: short.Config}).Bytes(); n > most*len(short.Messages) {
+			t.Errorf("an outline of %d messages has %d bytes", len(short.Messages), n)
+		}
+		if len(whole.Messages) > 0 && whole.Bytes() <= short.Bytes() {
+			t.Errorf("the whole state has %d bytes, its outline %d", whole.Bytes(), short.Bytes())
+		}
+	})
 }
 
 // described returns what an outline has: without the texts that are made of contents, for others.

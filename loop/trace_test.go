@@ -24,6 +24,31 @@ var update = flag.Bool("update", false, "rewrite what the traces expect")
 // "want"; testdata/README.md explains the format. -update rewrites "want": read the difference.
 func TestTraces(t *testing.T) {
 	t.Parallel()
+	eachTrace(t, func(t *testing.T, path string, a *txtar.Archive, p *player) {
+		if len(a.Files) == 1 && *update {
+			a.Files = append(a.Files, txtar.File{Name: "want"})
+		}
+		if len(a.Files) != 2 || a.Files[0].Name != "in" || a.Files[1].Name != "want" || len(a.Comment) == 0 {
+			t.Fatal("a trace is prose, then the files in and want")
+		}
+		p.play(string(a.Files[0].Data))
+		p.checkLog()
+		got := p.out.String()
+		if *update {
+			a.Files[1].Data = []byte(got)
+			if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := cmp.Diff(string(a.Files[1].Data), got); d != "" {
+			t.Errorf("trace (-want +got):\n%s", d)
+		}
+	})
+}
+
+// eachTrace calls f for each trace, with a player that has played nothing.
+func eachTrace(t *testing.T, f func(t *testing.T, path string, a *txtar.Archive, p *player)) {
+	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("%d traces: %v", len(paths), err)
@@ -35,25 +60,7 @@ func TestTraces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(a.Files) == 1 && *update {
-				a.Files = append(a.Files, txtar.File{Name: "want"})
-			}
-			if len(a.Files) != 2 || a.Files[0].Name != "in" || a.Files[1].Name != "want" || len(a.Comment) == 0 {
-				t.Fatal("a trace is prose, then the files in and want")
-			}
-			p := &player{t: t, s: &loop.State{Session: "s1"}, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-			p.play(string(a.Files[0].Data))
-			p.checkLog()
-			got := p.out.String()
-			if *update {
-				a.Files[1].Data = []byte(got)
-				if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if d := cmp.Diff(string(a.Files[1].Data), got); d != "" {
-				t.Errorf("trace (-want +got):\n%s", d)
-			}
+			f(t, path, a, &player{t: t, s: &loop.State{Session: "s1"}, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
 		})
 	}
 }
