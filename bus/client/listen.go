@@ -76,8 +76,9 @@ func (w *watcher) liveMessage(ctx context.Context, m *nats.Msg) (missed bool, er
 		return false, nil
 	}
 	first, _, err := schemas.LogSpan(w.session, m.Header)
-	if err != nil || before > w.at.stream || !w.continues(rec.seq, first) || rec.subject != w.c.subjects.Event(w.session) {
-		return true, nil // a gap, a foreign message or another log: read the log
+	if err != nil || before > w.at.stream || !w.reached() || !w.continues(rec.seq, first) ||
+		rec.subject != w.c.subjects.Event(w.session) {
+		return true, nil // a gap, a foreign message or another log: read the log, and the updates once from is reached
 	}
 	err = w.commit(ctx, rec)
 	if err != nil && !errors.Is(err, errStop) {

@@ -91,7 +91,7 @@ func (w *watcher) readUpdates(ctx context.Context) error {
 // liveUpdate processes a live update. missed reports whether the log has to be read first.
 func (w *watcher) liveUpdate(m *nats.Msg) (missed bool, err error) {
 	u, ok := w.decodeUpdate(m.Header, m.Data)
-	if !ok {
+	if !ok || !w.reached() {
 		return false, nil
 	}
 	s := w.open[u.Event]

@@ -101,7 +101,7 @@ func (w *watcher) catchUp(ctx context.Context) error {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		before := w.at
 		err := w.readLog(ctx)
-		if err == nil && w.updates && !w.fromNow && len(w.open) > 0 {
+		if err == nil && w.updates && w.reached() && len(w.open) > 0 {
 			err = w.readUpdates(ctx)
 		}
 		w.caughtUp = time.Now()
@@ -123,6 +123,10 @@ func (w *watcher) catchUp(ctx context.Context) error {
 		wait(ctx, pause)
 	}
 }
+
+// reached reports whether the log was processed up to from. Before, what is in progress may have ended for the caller,
+// who knows the events before from: a replica that is behind may have answered.
+func (w *watcher) reached() bool { return w.at.seq+1 >= w.from }
 
 func (w *watcher) readLog(ctx context.Context) error {
 	subject := w.c.subjects.Event(w.session)

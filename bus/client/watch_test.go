@@ -86,6 +86,39 @@ func TestLateJoin(t *testing.T) {
 	}
 }
 
+// A viewer begins at an event that its server does not have yet, since a replica that is behind may answer. A reply
+// that is in progress there may have ended for the viewer.
+func TestNoUpdatesBeforeTheFirstEvent(t *testing.T) {
+	t.Parallel()
+	server, a, s := start(t)
+	m := a.begin()
+	a.say(m, "stored before")
+	nc, err := nats.Connect(server.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	asked, err := nc.SubscribeSync("$JS.API.DIRECT.GET.AGENT_EVT.agent.evt.s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	w := watch(t, s, 4)
+	if _, err := asked.NextMsg(10 * time.Second); err != nil { // it has read what is stored
+		t.Fatal(err)
+	}
+	a.say(m, "live before")
+	a.end(m, "stored before, live before")
+	m = a.begin()
+	a.say(m, "one ")
+	w.want("3.1 one ")
+	a.say(m, "two")
+	a.end(m, "one two")
+	w.want("3.2 two", "4 message_end")
+}
+
 // If the server has dropped the first updates of a message, the follower yields none of it before its message_end.
 func TestLateJoinAfterUpdatesWereDropped(t *testing.T) {
 	t.Parallel()

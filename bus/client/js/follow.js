@@ -147,10 +147,15 @@ export class Follower {
   async *#catchUp() {
     const read = async function* () {
       yield* this.#readLog();
-      if (this.updates && !this.fromNow && this.#open.size > 0) yield* this.#readUpdates();
+      if (this.updates && this.#reached() && this.#open.size > 0) yield* this.#readUpdates();
     };
     yield* this.link.retryRead(read.bind(this), this.signal);
     this.#caughtUp = Date.now();
+  }
+
+  /** Reports whether the log was processed up to from. Before, what is in progress may have ended for the caller. */
+  #reached() {
+    return this.at.seq + 1 >= this.from;
   }
 
   async *#readLog() {
@@ -216,7 +221,7 @@ export class Follower {
       }
       if (m.subject === this.subjects.live(this.session, "update")) {
         const u = updateOf(this.session, m);
-        if (!u) continue;
+        if (!u || !this.#reached()) continue;
         const s = this.#open.get(u.event);
         const fit = s && classify(s, u);
         if (fit === "gap" || (!s && u.event > this.at.seq)) {
@@ -235,7 +240,7 @@ export class Follower {
       } catch {
         return; // a gap or a foreign message: read the log
       }
-      if (rec.before > this.at.stream || !this.#continues(rec, events)) return;
+      if (rec.before > this.at.stream || !this.#reached() || !this.#continues(rec, events)) return;
       if (rec.subject !== this.subjects.event(this.session)) return;
       if (events.some((e) => e.dataref !== undefined)) return; // fetched when the log is read, which retries
       yield* this.#commit(rec, events);

@@ -64,6 +64,9 @@ const scenarios = {
 
   // Joins in the middle of a reply.
   async join() {
+    let early; // what a follower yields that begins at an event to come
+    const ahead = c.session("s1").watch(50, { signal })[Symbol.asyncIterator]();
+    ahead.next().then(({ value }) => (early = value), () => {}); // or the connection is closed
     for (const from of [1, 0]) {
       let text = "";
       for await (const item of c.session("s1").watch(from, { signal })) {
@@ -73,6 +76,7 @@ const scenarios = {
       }
       say({ from, text });
     }
+    assert.equal(early, undefined);
   },
 
   // Prints the events of the sessions named, and what reading them ends with.
