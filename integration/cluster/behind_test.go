@@ -21,6 +21,7 @@ import (
 
 // A writer does not learn the end of the log from a replica that is behind: its first append would be refused.
 func TestAWriterDoesNotBeginBehind(t *testing.T) {
+	system.LongForm(t)
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Severable: true})
 	setup := system.Connect(t, c.URL(), "setup")
@@ -62,6 +63,7 @@ func TestAWriterDoesNotBeginBehind(t *testing.T) {
 
 // A replica that is behind does not have an object yet. Nobody takes the object for lost.
 func TestAnObjectThatAReplicaDoesNotHaveIsNotLost(t *testing.T) {
+	system.LongForm(t)
 	t.Parallel()
 	const bucket = "OBJ_" + schemas.BucketBlobs
 	c := cluster.Start(t, cluster.Options{Severable: true})

@@ -41,6 +41,7 @@ func TestKillingALeaderLosesNothing(t *testing.T) {
 
 // When all servers are killed at once, everything in their memory is lost: consumers and their state.
 func TestKillingAllServersLosesNothing(t *testing.T) {
+	system.LongForm(t)
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	l := startLoad(t, c, 6)

@@ -69,6 +69,7 @@ func (args rewriting) Ask(context.Context, schemas.HookRef, schemas.HookRequest)
 
 // A service has replaced the model's arguments: the request for approval shows the replaced ones.
 func TestWhatAServiceMadeOfItIsAskedAbout(t *testing.T) {
+	system.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, echo("harmless"), scripted.Text("done")),
 		Host: func(h *host.Options) {
 			h.Services = rewriting(`{"v":"of a service"}`)
@@ -87,6 +88,7 @@ func TestWhatAServiceMadeOfItIsAskedAbout(t *testing.T) {
 // If the arguments of a call are missing, as during the deletion of its session, the call cannot be approved, and the
 // calls of other sessions are still shown.
 func TestArgumentsThatCannotBeRead(t *testing.T) {
+	system.LongForm(t)
 	big := echo(strings.Repeat("x", 300<<10))
 	model, err := scripted.NewScripts(scripted.Options{},
 		scripted.Script{Match: regexp.MustCompile("^big"), Responses: []scripted.Response{big}},

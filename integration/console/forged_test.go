@@ -25,6 +25,7 @@ const countsFrames = `window.frames_ = 0;
 // A toolworker may publish updates of any session. Invalid ones neither end the stream that a page follows nor keep the
 // page busy.
 func TestUpdatesThatAreNone(t *testing.T) {
+	system.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, echo("harmless"), scripted.Text("done")),
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
 	page := newWindow(t)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/embedded"
+	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -109,6 +110,7 @@ func serveIndex(t *testing.T, ix *index) (site string) {
 // A user scrolls through many sessions to the last one. The list reads its pages on the way, and only visible rows are
 // in the document. The page never blocks for long, not even while a session from far below becomes the newest.
 func TestScrollThroughAllSessions(t *testing.T) {
+	system.LongForm(t)
 	t.Parallel()
 	needsBrowser(t)
 	ix := &index{base: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)}

@@ -13,6 +13,7 @@ import (
 
 // One malformed announcement, profile, or answer takes neither its part of the fleet view nor another entry with it.
 func TestMalformedEntriesOfTheFleet(t *testing.T) {
+	system.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
 	for key, value := range map[string]string{
 		"agent_tools.nothing.w": `null`, "agent_tools.list.w": `[]`, "agent_tools.number.w": `7`,
