@@ -64,7 +64,8 @@ func (b *Budgets) Spent(ctx context.Context, profile string, per schemas.BudgetP
 	return tokens, float64(micro) / microdollars, err
 }
 
-// counter reads a counter. A counter to which nothing was added is 0.
+// counter reads a counter. A counter to which nothing was added is 0. One that is larger than any budget, since model
+// servers report what they want, counts as [schemas.MaxInteger].
 func (b *Budgets) counter(ctx context.Context, subject string) (int64, error) {
 	msg, found, err := natsio.Last(ctx, b.conn.js, schemas.StreamSpent, subject)
 	if err == nil && !found {
@@ -80,8 +81,11 @@ func (b *Budgets) counter(ctx context.Context, subject string) (int64, error) {
 		return 0, fmt.Errorf("bus: read counter %s: %w", subject, err)
 	}
 	n, ok := new(big.Int).SetString(value.Val, 10)
-	if !ok || !n.IsInt64() {
-		return 0, fmt.Errorf("bus: read counter %s: value %.40q is not a 64 bit integer", subject, value.Val)
+	if !ok {
+		return 0, fmt.Errorf("bus: read counter %s: value %.40q is not an integer", subject, value.Val)
+	}
+	if largest := big.NewInt(schemas.MaxInteger); n.CmpAbs(largest) > 0 {
+		return int64(n.Sign()) * schemas.MaxInteger, nil
 	}
 	return n.Int64(), nil
 }

@@ -3,9 +3,12 @@ package bus_test
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
@@ -46,6 +49,25 @@ func TestBudgetsCountPerPeriod(t *testing.T) {
 	wantSpent(t, b, schemas.PerDay, tuesday, 10, 0.000002)
 	wantSpent(t, b, schemas.PerMonth, monday, 100, 0.25)
 	wantSpent(t, b, "", tuesday, 110, 0.250002)
+}
+
+// A model server that reports impossible counts uses up budgets of tokens, and no other.
+func TestACounterBeyondAnyBudget(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	b := bus.NewBudgets(c)
+	at := time.Now()
+	if err := b.Add(bustest.Deadline(t), "team", "s1/m4", at, usage(10, 0.25)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		msg := nats.NewMsg(c.Subjects().Spent("team", "total", schemas.SpentTokens))
+		msg.Header.Set(bus.HeaderIncr, strconv.FormatInt(math.MaxInt64, 10))
+		if _, err := c.JetStream().PublishMsg(bustest.Deadline(t), msg); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	wantSpent(t, b, "", at, schemas.MaxInteger, 0.25)
 }
 
 func TestBudgetsCountConcurrently(t *testing.T) {

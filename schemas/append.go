@@ -95,7 +95,7 @@ func (o *object) optionalFlag(name string, v bool) {
 // money appends a number that is mostly 0, a whole number.
 func (o *object) money(name string, v float64) {
 	o.name(name)
-	if v == math.Trunc(v) && math.Abs(v) < maxInteger && !(v == 0 && math.Signbit(v)) {
+	if v == math.Trunc(v) && math.Abs(v) < MaxInteger && !(v == 0 && math.Signbit(v)) {
 		o.b = strconv.AppendInt(o.b, int64(v), 10)
 		return
 	}

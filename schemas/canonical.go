@@ -12,8 +12,8 @@ import (
 // ([writtenObject]), so that only the values remain to be checked. A payload that is not accepted here is validated by
 // its schema.
 
-// maxInteger is the largest integer that every JSON reader keeps exactly.
-const maxInteger = 1<<53 - 1
+// MaxInteger is the largest integer that every JSON reader keeps exactly, and the largest one that the schemas accept.
+const MaxInteger = 1<<53 - 1
 
 // canonicalResult decodes a tool_result that need not be validated by its schema.
 func canonicalResult(payload []byte) (id string, r *ToolResponse, ok bool) {

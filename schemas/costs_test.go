@@ -16,7 +16,7 @@ func TestUsagesAddUp(t *testing.T) {
 		for range 10_000 {
 			sum = sum.Add(u)
 		}
-		if sum.TotalTokens != maxInteger || !(sum.Cost.Total >= 0 && sum.Cost.Total <= 1e13) ||
+		if sum.TotalTokens != MaxInteger || !(sum.Cost.Total >= 0 && sum.Cost.Total <= 1e13) ||
 			!(u.Cost.Total*1e6 < math.MaxInt64) {
 			t.Errorf("a cost of %v: %+v, ten thousand times %+v", cost, u, sum)
 		}

@@ -11,7 +11,7 @@ type RetryPolicy struct {
 // DelayMs returns how long the retry with this number, from 1, waits.
 func (p RetryPolicy) DelayMs(attempt int) int64 {
 	delay := p.BaseDelayMs
-	for n := 1; n < attempt && delay < maxInteger/2; n++ {
+	for n := 1; n < attempt && delay < MaxInteger/2; n++ {
 		delay *= 2
 	}
 	if p.MaxDelayMs > 0 {

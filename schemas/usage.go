@@ -29,7 +29,7 @@ const maxCost = 1e9
 // nearest possible one. Costs are from zero to a billion.
 func (u Usage) Clamped() Usage {
 	for _, n := range []*int64{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.TotalTokens} {
-		*n = min(max(*n, 0), maxInteger)
+		*n = min(max(*n, 0), MaxInteger)
 	}
 	for _, c := range []*float64{&u.Cost.Input, &u.Cost.Output, &u.Cost.CacheRead, &u.Cost.CacheWrite, &u.Cost.Total} {
 		if *c = min(max(*c, 0), maxCost); *c != *c { // not a number
@@ -41,11 +41,11 @@ func (u Usage) Clamped() Usage {
 
 // Add returns the sum of both. Counts do not go beyond what JSON readers keep exactly, nor costs beyond what JSON has.
 func (u Usage) Add(v Usage) Usage {
-	u.Input = min(u.Input+v.Input, maxInteger)
-	u.Output = min(u.Output+v.Output, maxInteger)
-	u.CacheRead = min(u.CacheRead+v.CacheRead, maxInteger)
-	u.CacheWrite = min(u.CacheWrite+v.CacheWrite, maxInteger)
-	u.TotalTokens = min(u.TotalTokens+v.TotalTokens, maxInteger)
+	u.Input = min(u.Input+v.Input, MaxInteger)
+	u.Output = min(u.Output+v.Output, MaxInteger)
+	u.CacheRead = min(u.CacheRead+v.CacheRead, MaxInteger)
+	u.CacheWrite = min(u.CacheWrite+v.CacheWrite, MaxInteger)
+	u.TotalTokens = min(u.TotalTokens+v.TotalTokens, MaxInteger)
 	u.Cost.Input = finite(u.Cost.Input + v.Cost.Input)
 	u.Cost.Output = finite(u.Cost.Output + v.Cost.Output)
 	u.Cost.CacheRead = finite(u.Cost.CacheRead + v.Cost.CacheRead)

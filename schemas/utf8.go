@@ -19,7 +19,7 @@ import (
 // have; and a known stop reason. It returns the same reply if nothing has to change.
 func ValidReply(m *AssistantMessage) *AssistantMessage {
 	content := validContents(m.Content, replyBlock)
-	reason, at := validReason(m), min(max(m.Timestamp, 0), maxInteger)
+	reason, at := validReason(m), min(max(m.Timestamp, 0), MaxInteger)
 	if content == nil && m.Usage == m.Usage.Clamped() && utf8.ValidString(m.ErrorMessage) && m.StopReason == reason &&
 		m.Timestamp == at && utf8.ValidString(m.ResponseID) && utf8.ValidString(m.ResponseModel) {
 		return m

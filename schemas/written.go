@@ -119,7 +119,7 @@ func (w *writtenObject) optionalCount(name string) int64 {
 func (w *writtenObject) count() int64 {
 	digits := string(w.raw())
 	n, err := strconv.ParseUint(digits, 10, 64)
-	w.ok = w.ok && err == nil && n <= maxInteger && (digits[0] != '0' || len(digits) == 1)
+	w.ok = w.ok && err == nil && n <= MaxInteger && (digits[0] != '0' || len(digits) == 1)
 	return int64(n)
 }
 

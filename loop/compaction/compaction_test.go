@@ -130,6 +130,22 @@ func TestUsageThatIsIgnored(t *testing.T) {
 	}
 }
 
+// TestTheLargestUsage checks that the size of a context is a number that events may have, whatever a model reports.
+func TestTheLargestUsage(t *testing.T) {
+	t.Parallel()
+	for _, u := range []schemas.Usage{
+		{TotalTokens: schemas.MaxInteger}, {Input: schemas.MaxInteger, Output: schemas.MaxInteger},
+	} {
+		messages := []schemas.Message{
+			&schemas.AssistantMessage{Content: text("ab"), StopReason: schemas.StopStop, Usage: u},
+			&schemas.UserMessage{Content: text("and what comes after it")},
+		}
+		if e := compaction.EstimateContext(messages); e.Tokens != schemas.MaxInteger {
+			t.Errorf("%+v makes %+v", u, e)
+		}
+	}
+}
+
 // TestRepeatedCompactionKeepsTheContextSmall checks that a context that is compacted many times stays small and keeps
 // the newest messages, and that each request contains the previous summary.
 func TestRepeatedCompactionKeepsTheContextSmall(t *testing.T) {

@@ -77,7 +77,7 @@ func UsageTokens(u schemas.Usage) int64 {
 	if u.TotalTokens != 0 {
 		return u.TotalTokens
 	}
-	return u.Input + u.Output + u.CacheRead + u.CacheWrite
+	return min(u.Input+u.Output+u.CacheRead+u.CacheWrite, schemas.MaxInteger)
 }
 
 // A ContextEstimate is the estimated size of a context in tokens: what the last reply reported, and the estimates of
@@ -105,7 +105,7 @@ func EstimateContextSince(messages []schemas.Message, from int) ContextEstimate 
 		}
 		e.TrailingTokens += EstimateTokens(messages[i])
 	}
-	e.Tokens = e.UsageTokens + e.TrailingTokens
+	e.Tokens = min(e.UsageTokens+e.TrailingTokens, schemas.MaxInteger) // a model server may report any usage
 	return e
 }
 
