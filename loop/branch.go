@@ -121,11 +121,17 @@ func (s *State) branch(d *schemas.SessionBranched) {
 			s.setLabel(&schemas.Label{TargetID: outsideID("b", s.Seq, l.Message), Label: l.Label})
 		}
 	}
-	for _, setting := range d.Settings {
+	s.Settings = s.Settings.With(d.Settings)
+}
+
+// With returns the settings after those that a copy takes over.
+func (t Settings) With(taken []schemas.Setting) Settings {
+	for _, setting := range taken {
 		if data, err := schemas.DecodeCommandData(setting.Kind, orEmpty(setting.Data)); err == nil {
-			s.Settings.apply(data)
+			t.apply(data)
 		}
 	}
+	return t
 }
 
 // commands returns commands that make these settings.

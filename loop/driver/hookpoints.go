@@ -30,7 +30,7 @@ func (d *Driver) screen(ctx context.Context) error {
 	})
 	var q *inquiry
 	if len(waiting) > 0 {
-		q = d.inquiry(schemas.HookInput, d.inputHooks(ctx, set))
+		q = d.inquiry(schemas.HookInput, d.inputHooks(ctx, d.session, set))
 	}
 	next := slices.IndexFunc(waiting, func(in loop.Input) bool { return q != nil || in.Expand })
 	if next < 0 {
@@ -49,10 +49,14 @@ func toScreen(s *loop.State) []loop.Input {
 	return s.Unscreened()
 }
 
-// inputHooks returns the services to ask about an input. An input that no service answers for passes unchanged.
-func (d *Driver) inputHooks(ctx context.Context, set loop.Settings) (refs []schemas.HookRef) {
+// inputHooks returns the services to ask outside a run, such as about an input, for a session with these settings. What
+// no service answers for passes unchanged.
+func (d *Driver) inputHooks(ctx context.Context, session string, set loop.Settings) (refs []schemas.HookRef) {
+	if d.o.InputHooks == nil {
+		return nil
+	}
 	d.logPanic(panics.Guard("input hooks", func() error {
-		refs = d.o.InputHooks(ctx, d.session, set)
+		refs = d.o.InputHooks(ctx, session, set)
 		return nil
 	}))
 	return refs

@@ -198,8 +198,8 @@ type Options struct {
 	// Configure returns the configuration of a run from the session's settings, which the function may keep. It is called
 	// before each run, and again if a command arrives while it runs.
 	Configure func(ctx context.Context, session string, set loop.Settings) (schemas.RunConfig, error)
-	// InputHooks names the services to ask about an input that waits, also for sessions without a run. Nil names none; a
-	// panic counts as none.
+	// InputHooks names the services to ask about an input that waits, and about what else happens without a run. The
+	// session is the one that is copied where that is decided. Nil names none; a panic counts as none.
 	InputHooks func(ctx context.Context, session string, set loop.Settings) []schemas.HookRef
 	// Expand expands the text of an input that requests it ([schemas.Input]). sources are the files that the expansion
 	// came from, none if the text stays as it is. An error fails the delivery; nil expands nothing.

@@ -95,7 +95,7 @@ func (d *Driver) Copy(
 	if !due {
 		return broken
 	}
-	decision, err := d.askFork(ctx, c, b)
+	decision, err := d.askFork(ctx, c, b, loop.Settings{}.With(copied.Settings))
 	if err != nil {
 		return err
 	}
@@ -126,12 +126,16 @@ func (d *Driver) copyDue(command string) bool {
 	return d.broken == nil && d.state.Branchable() && !d.state.Known.Has(command)
 }
 
-// askFork asks the services of session_before_fork about a copy from an entry. It returns nil if there are none.
-func (d *Driver) askFork(ctx context.Context, c schemas.Command, b *schemas.Branch) (*schemas.HookDecision, error) {
+// askFork asks the services of session_before_fork about a copy from an entry, where the services are those of the
+// profile of the session that is copied: the new one has none yet, or one that would let every copy pass. set are the
+// settings of the copied session at the entry. askFork returns nil if there are no services.
+func (d *Driver) askFork(ctx context.Context, c schemas.Command, b *schemas.Branch, set loop.Settings) (
+	*schemas.HookDecision, error,
+) {
 	if b.EntryID == "" {
 		return nil, nil
 	}
-	q := d.inquiryAnyTime(ctx, schemas.HookSessionBeforeFork)
+	q := d.inquiry(schemas.HookSessionBeforeFork, d.inputHooks(ctx, b.Session, set))
 	if q == nil {
 		return nil, nil
 	}
@@ -171,7 +175,7 @@ func (d *Driver) inquiryAnyTime(ctx context.Context, hook schemas.HookName) *inq
 	running := false
 	d.View(func(s *loop.State) { refs, set, running = s.Config.Hooks, s.Settings.Clone(), s.Run != nil })
 	if !running && d.o.InputHooks != nil {
-		refs = d.inputHooks(ctx, set)
+		refs = d.inputHooks(ctx, d.session, set)
 	}
 	return d.inquiry(hook, refs)
 }
