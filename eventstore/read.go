@@ -89,8 +89,17 @@ type Message struct {
 // Messages yields all messages on the subject of a session's log, up to the newest at the moment of the call. An error
 // is the last thing yielded.
 func (s *Store) Messages(ctx context.Context, session string) iter.Seq2[Message, error] {
+	return s.messages(ctx, session, acknowledged)
+}
+
+// ReadMessages is like [Store.Messages], but ends as [Store.Read] does: a replica that answers may be behind.
+func (s *Store) ReadMessages(ctx context.Context, session string) iter.Seq2[Message, error] {
+	return s.messages(ctx, session, anyReplica)
+}
+
+func (s *Store) messages(ctx context.Context, session string, c consistency) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		for rec, err := range all(ctx, s, session, acknowledged) {
+		for rec, err := range all(ctx, s, session, c) {
 			if err != nil {
 				err = fmt.Errorf("eventstore: messages of session %s: %w", session, err)
 			}

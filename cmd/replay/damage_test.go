@@ -135,7 +135,7 @@ func TestDamagedPayload(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, w.replay("export", "big"), cli.StatusBad, "",
-		"after event 0: message 1 of the stream: payload nats://agent_blobs/")
+		"after event 0: message 1 of the stream: log damaged: payload nats://agent_blobs/")
 	expect(t, w.replay("verify"), cli.StatusBad, "big: BAD: event 1: payload in the object store", "")
 	if err := bucket.Delete(w.ctx(), payloads[0].Name); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/codec"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
 	"github.com/loopbus/loopbus/schemas"
@@ -107,4 +108,24 @@ func TestExportOfALogOfBefore(t *testing.T) {
 		t.Errorf("%d events", len(logs["service"]))
 	}
 	expect(t, w.replay("verify", "service"), cli.StatusOK, "service: ok, 16 events", "")
+}
+
+// An export leaves no consumer on the server, whoever it reads for.
+func TestExportLeavesNoConsumer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.bigSession()
+	w.serviceSession()
+	expect(t, w.replay("export", "service"), cli.StatusOK, "service/1", "")
+	expect(t, w.replay("export", "--all"), cli.StatusOK, "big/1", "")
+	for _, name := range []string{schemas.StreamEvents, "OBJ_" + schemas.BucketBlobs} {
+		stream, err := w.conn.JetStream().Stream(w.ctx(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bustest.Eventually(t, name+" has no consumer", func() bool {
+			info, err := stream.Info(w.ctx())
+			return err == nil && info.State.Consumers == 0
+		})
+	}
 }

@@ -2,18 +2,13 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"iter"
-	"strings"
 
 	"github.com/cloudevents/sdk-go/v2/event"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/codec"
-	"github.com/loopbus/loopbus/bus/natsio"
+	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -39,62 +34,31 @@ func (m storedMessage) cloudEvent(e schemas.StoredEvent) (event.Event, error) {
 // stored yields the messages of a session's log up to its end at the time of the call. An error is yielded last.
 func (l *logs) stored(ctx context.Context, session string) iter.Seq2[storedMessage, error] {
 	return func(yield func(storedMessage, error) bool) {
-		if err := l.readStored(ctx, session, func(m storedMessage) bool { return yield(m, nil) }); err != nil {
-			yield(storedMessage{}, err)
-		}
-	}
-}
-
-func (l *logs) readStored(ctx context.Context, session string, yield func(storedMessage) bool) error {
-	subject := l.conn.Subjects().Event(session)
-	stream, err := l.conn.JetStream().Stream(ctx, schemas.StreamEvents)
-	if err != nil {
-		return err
-	}
-	head, err := stream.GetLastMsgForSubject(ctx, subject)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return noLog(session)
-	}
-	if err != nil {
-		return err
-	}
-	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}})
-	if err != nil {
-		return err
-	}
-	messages, err := consumer.Messages()
-	if err != nil {
-		return err
-	}
-	defer messages.Stop()
-	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			return err
-		}
-		at, err := m.Metadata()
-		if err != nil {
-			return err
-		}
-		if !schemas.IsLog(session, m.Headers(), m.Data()) {
-			if at.Sequence.Stream >= head.Sequence {
-				return nil
+		found := false
+		for m, err := range l.store.ReadMessages(ctx, session) {
+			if err == nil && m.Foreign {
+				continue
 			}
-			continue
+			found = true
+			var s storedMessage
+			if err == nil {
+				if s, err = l.split(ctx, session, m); err != nil {
+					err = fmt.Errorf("message %d of the stream: %w", m.Stream, err)
+				}
+			}
+			if !yield(s, err) || err != nil {
+				return
+			}
 		}
-		message, err := l.split(ctx, session, m)
-		if err != nil {
-			return fmt.Errorf("message %d of the stream: %w", at.Sequence.Stream, err)
-		}
-		if !yield(message) || at.Sequence.Stream >= head.Sequence {
-			return nil
+		if !found {
+			yield(storedMessage{}, noLog(session))
 		}
 	}
 }
 
-func (l *logs) split(ctx context.Context, session string, m jetstream.Msg) (s storedMessage, err error) {
-	s = storedMessage{header: m.Headers(), hash: schemas.Hash(m.Headers(), m.Data())}
-	if s.events, err = schemas.SplitLog(session, m.Headers(), m.Data()); err != nil {
+func (l *logs) split(ctx context.Context, session string, m eventstore.Message) (s storedMessage, err error) {
+	s = storedMessage{header: m.Header, hash: schemas.Hash(m.Header, m.Payload)}
+	if s.events, err = schemas.SplitLog(session, m.Header, m.Payload); err != nil {
 		return s, err
 	}
 	for i := range s.events {
@@ -102,34 +66,10 @@ func (l *logs) split(ctx context.Context, session string, m jetstream.Msg) (s st
 		if e.Ref == "" {
 			continue
 		}
-		if e.Raw, err = l.fetch(ctx, e.Ref); err != nil {
+		if e.Raw, err = l.store.Payload(ctx, e.Ref); err != nil {
 			return s, err
 		}
 		e.Ref = ""
 	}
 	return s, nil
-}
-
-// fetch returns a payload from the object store, where its name ends with its SHA-256.
-func (l *logs) fetch(ctx context.Context, ref string) ([]byte, error) {
-	name, ok := strings.CutPrefix(ref, "nats://"+schemas.BucketBlobs+"/")
-	if !ok {
-		return nil, fmt.Errorf("payload %.200q is not in the object store %s", ref, schemas.BucketBlobs)
-	}
-	bucket, err := l.conn.JetStream().ObjectStore(ctx, schemas.BucketBlobs)
-	if err != nil {
-		return nil, fmt.Errorf("object store %s: %w", schemas.BucketBlobs, err)
-	}
-	info, err := bucket.GetInfo(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("payload %s: %w", ref, err)
-	}
-	payload, err := natsio.Object(ctx, l.conn.JetStream(), info)
-	if err != nil {
-		return nil, fmt.Errorf("payload %s: %w", ref, err)
-	}
-	if sum := sha256.Sum256(payload); hex.EncodeToString(sum[:]) != name[strings.LastIndexByte(name, '/')+1:] {
-		return nil, fmt.Errorf("payload %s has the SHA-256 %x", ref, sum)
-	}
-	return payload, nil
 }
