@@ -171,6 +171,7 @@ func (f *approvals) listen(ctx context.Context, t *tap) (missed bool, err error)
 		}
 		select {
 		case m := <-t.live:
+			t.took(m)
 			rec, _, ok := republished(m)
 			if !ok || rec.seq <= f.at {
 				continue
@@ -184,6 +185,7 @@ func (f *approvals) listen(ctx context.Context, t *tap) (missed bool, err error)
 				return false, err
 			}
 			f.at = rec.seq
+		case <-t.woken:
 		case status := <-t.status:
 			if status == nats.CLOSED {
 				return false, nats.ErrConnectionClosed

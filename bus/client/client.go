@@ -11,6 +11,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus/dial"
 	"github.com/loopbus/loopbus/bus/natsio"
+	"github.com/loopbus/loopbus/bus/shares"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -21,8 +22,9 @@ type Client struct {
 	api          string // prefix of JetStream API subjects
 	subjects     schemas.Subjects
 	o            Options
-	owned        bool          // Close closes nc
-	pendingLimit int           // messages of a live feed that wait for a slow reader
+	owned        bool // Close closes nc
+	pendingLimit int  // messages of a live feed that wait for a slow reader
+	ahead        *shares.Shares
 	checkEvery   time.Duration // between two checks of a log for messages that did not arrive live
 }
 
@@ -70,7 +72,7 @@ func New(nc *nats.Conn, o Options) (*Client, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	return &Client{nc: nc, js: js, api: natsio.APIPrefix(js), subjects: subjects, o: o.withDefaults(),
-		pendingLimit: liveMessages, checkEvery: lastCheck}, nil
+		pendingLimit: liveMessages, ahead: shares.New(maxAhead), checkEvery: lastCheck}, nil
 }
 
 // Close closes the connection if [Connect] made it; a connection passed to [New] stays open. Iterators that are

@@ -1,10 +1,12 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -107,4 +109,49 @@ func (c *Client) explain(err error, subjects ...string) error {
 		}
 	}
 	return err
+}
+
+// retry calls f until it succeeds, fails with a permanent error, or time runs out: the deadline of ctx, or
+// RequestTimeout. The first attempts have shorter limits than later ones, because a missing permission shows only
+// after a request has timed out.
+func (c *Client) retry(ctx context.Context, f func(ctx context.Context) error) error {
+	all, cancel := context.WithTimeout(ctx, c.o.RequestTimeout)
+	defer cancel()
+	limit, last := firstTimeout, error(nil)
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		one, cancel := context.WithTimeout(all, limit)
+		err := f(one)
+		cancel()
+		limit *= 2
+		if err == nil || !isTransient(err) {
+			return err
+		}
+		if last == nil || !errors.Is(err, context.DeadlineExceeded) { // a timeout tells less than the error before it
+			last = err
+		}
+		if natsio.TooMany(err) { // the server accepts a share of all attempts: backing off lowers ours
+			pause = minPause
+		}
+		if all.Err() == nil {
+			wait(all, pause)
+		}
+		switch {
+		case ctx.Err() != nil && errors.Is(last, ErrInboxFull):
+			return fmt.Errorf("%w: %w", ctx.Err(), last)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case all.Err() != nil:
+			return fmt.Errorf("gave up after %s: %w", c.o.RequestTimeout, last)
+		}
+	}
+}
+
+// wait waits for d or until ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }

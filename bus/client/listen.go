@@ -32,9 +32,11 @@ func (w *watcher) listen(ctx context.Context, t *tap) error {
 		}
 		select {
 		case m := <-t.live:
+			t.took(m)
 			if missed, err := w.liveMessage(ctx, m); missed || err != nil {
 				return err
 			}
+		case <-t.woken:
 		case status := <-t.status:
 			if status == nats.CLOSED {
 				return nats.ErrConnectionClosed

@@ -70,7 +70,9 @@ func (c *Client) readStored(ctx context.Context, stream, subject string, o jetst
 		name := consumer.CachedInfo().Name
 		// No reply is needed: if the request is lost, the server deletes the consumer after readerIdle.
 		defer func() { _ = c.nc.Publish(c.api+"CONSUMER.DELETE."+stream+"."+name, nil) }()
-		r := &reader{c: c, consumer: consumer, left: consumer.CachedInfo().NumPending, yield: yield}
+		r := &reader{c: c, consumer: consumer, left: consumer.CachedInfo().NumPending, yield: yield,
+			ahead: ahead{of: c.ahead, caller: subject}}
+		defer r.ahead.close()
 		for r.left > 0 {
 			if err := r.batch(ctx); err != nil {
 				if !errors.Is(err, errStop) {
@@ -94,21 +96,16 @@ func startAfter(seq uint64) jetstream.ConsumerConfig {
 type reader struct {
 	c        *Client
 	consumer jetstream.Consumer
+	ahead    ahead  // what was received and not yielded
 	seq      uint64 // consumer sequence of the last message
 	left     uint64 // messages still to be delivered
 	yield    func(storedMsg, error) bool
 }
 
 func (r *reader) batch(ctx context.Context) error {
-	one, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	limit := max(batchBytes, 2*int(r.c.nc.MaxPayload()))
-	batch, err := natsio.Fetch(one, r.consumer, int(min(r.left, batchMessages)), limit)
-	if err != nil {
-		return err
-	}
-	before := r.seq
-	for msg := range batch.Messages() {
+	messages, waiting, failed := r.fetch(ctx)
+	defer r.ahead.keep(0)
+	for i, msg := range messages {
 		meta, err := msg.Metadata()
 		if err != nil {
 			return err
@@ -117,6 +114,9 @@ func (r *reader) batch(ctx context.Context) error {
 			return fmt.Errorf("%w: received delivery %d after %d", errIncomplete, meta.Sequence.Consumer, r.seq)
 		}
 		r.seq, r.left = meta.Sequence.Consumer, meta.NumPending
+		messages[i] = nil
+		waiting -= messageSize(msg)
+		r.ahead.keep(waiting)
 		if !r.yield(storedMsg{msg.Subject(), meta.Sequence.Stream, msg.Headers(), msg.Data()}, nil) {
 			return errStop
 		}
@@ -124,13 +124,40 @@ func (r *reader) batch(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case batch.Error() != nil:
-		return batch.Error()
-	case r.seq == before:
+	case failed != nil:
+		return failed
+	case len(messages) == 0:
 		return fmt.Errorf("%w: received none of %d messages", errIncomplete, r.left)
 	}
 	return nil
 }
+
+// fetch receives a batch, of which there may be a part with an error, and its size. If others have in memory what there
+// is room for, the batch is one message, which is yielded at once.
+func (r *reader) fetch(ctx context.Context) (messages []jetstream.Msg, size int, err error) {
+	one, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	n, limit := int(min(r.left, batchMessages)), max(batchBytes, 2*int(r.c.nc.MaxPayload()))
+	release, err := natsio.Reserve(one, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer release()
+	if !r.ahead.add(limit) {
+		n = 1
+	}
+	batch, err := natsio.Fetch(one, r.consumer, n, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	for msg := range batch.Messages() {
+		messages, size = append(messages, msg), size+messageSize(msg)
+	}
+	r.ahead.keep(size)
+	return messages, size, batch.Error()
+}
+
+func messageSize(m jetstream.Msg) int { return (&nats.Msg{Header: m.Headers(), Data: m.Data()}).Size() }
 
 // position is a position in a session's log: its end, or how far it was read. Both fields are 0 for an empty log.
 type position struct {
@@ -187,49 +214,4 @@ func (c *Client) scanHead(ctx context.Context, session string) (at position, err
 		}
 	}
 	return at, nil
-}
-
-// retry calls f until it succeeds, fails with a permanent error, or time runs out: the deadline of ctx, or
-// RequestTimeout. The first attempts have shorter limits than later ones, because a missing permission shows only
-// after a request has timed out.
-func (c *Client) retry(ctx context.Context, f func(ctx context.Context) error) error {
-	all, cancel := context.WithTimeout(ctx, c.o.RequestTimeout)
-	defer cancel()
-	limit, last := firstTimeout, error(nil)
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		one, cancel := context.WithTimeout(all, limit)
-		err := f(one)
-		cancel()
-		limit *= 2
-		if err == nil || !isTransient(err) {
-			return err
-		}
-		if last == nil || !errors.Is(err, context.DeadlineExceeded) { // a timeout tells less than the error before it
-			last = err
-		}
-		if natsio.TooMany(err) { // the server accepts a share of all attempts: backing off lowers ours
-			pause = minPause
-		}
-		if all.Err() == nil {
-			wait(all, pause)
-		}
-		switch {
-		case ctx.Err() != nil && errors.Is(last, ErrInboxFull):
-			return fmt.Errorf("%w: %w", ctx.Err(), last)
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case all.Err() != nil:
-			return fmt.Errorf("gave up after %s: %w", c.o.RequestTimeout, last)
-		}
-	}
-}
-
-// wait waits for d or until ctx ends.
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

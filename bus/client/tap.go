@@ -3,63 +3,128 @@ package client
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus/shares"
 )
 
 const (
-	// Limits of live messages that wait for a slow reader. The connection drops more; they are read from the log.
-	liveMessages = 4096
-	liveBytes    = 16 << 20
+	// liveMessages limits the live messages that wait for a slow reader. More are dropped, and read from the log.
+	liveMessages = 1024
+	// liveBytes limits what a connection has received for one reader and not queued yet, which takes no time.
+	liveBytes = 16 << 20
+	// maxAhead limits what all readers of a client have in memory that they have not yielded: live messages, and
+	// messages read from streams. Each may have freely bytes besides, so that small ones always arrive live.
+	maxAhead = 64 << 20
+	freely   = 16 << 10
 )
+
+// ahead is what one reader has in memory and has not yielded.
+type ahead struct {
+	of     *shares.Shares
+	caller string
+
+	mu     sync.Mutex
+	bytes  int
+	closed bool
+}
+
+// add adds n bytes, or takes them off if n is negative. It changes nothing and returns false if there is no room.
+func (a *ahead) add(n int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return false
+	}
+	more := max(a.bytes+n-freely, 0) - max(a.bytes-freely, 0)
+	switch {
+	case more > 0 && !a.of.Take(a.caller, more):
+		return false
+	case more < 0:
+		a.of.Release(a.caller, -more)
+	}
+	a.bytes += n
+	return true
+}
+
+// keep takes off what is more than n bytes. Only a reader that is alone with what it has may call it.
+func (a *ahead) keep(n int) { a.add(min(n-a.bytes, 0)) }
+
+// close takes all bytes off. Nothing is added afterwards.
+func (a *ahead) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.of.Release(a.caller, max(a.bytes-freely, 0))
+	a.bytes, a.closed = 0, true
+}
 
 // tap is a subscription to a part of the live feed. It is used by one goroutine, besides the connection's own that
 // delivers the messages.
 type tap struct {
 	nc      *nats.Conn
-	live    chan *nats.Msg   // unbuffered: the connection queues messages
+	live    chan *nats.Msg
+	woken   chan struct{}    // receives a value when a message was dropped
 	status  chan nats.Status // connected again, or closed
 	sub     *nats.Subscription
-	dropped int
-	ended   chan struct{}
+	ahead   ahead        // what is in live
+	refused atomic.Int64 // messages that found no room
+	dropped int          // refused, and dropped by the connection, at the last call of missed
 }
 
 // tap subscribes to a subject of the live feed. The caller must close the tap.
 func (c *Client) tap(ctx context.Context, subject string) (*tap, error) {
-	t := &tap{nc: c.nc, live: make(chan *nats.Msg), ended: make(chan struct{})}
+	t := &tap{nc: c.nc, live: make(chan *nats.Msg, c.pendingLimit), woken: make(chan struct{}, 1),
+		ahead: ahead{of: c.ahead, caller: subject}}
 	var err error
-	t.sub, err = c.subscribe(ctx, subject, func(m *nats.Msg) {
-		select {
-		case t.live <- m:
-		case <-t.ended:
-		}
-	})
-	if err != nil {
-		close(t.ended)
+	if t.sub, err = c.subscribe(ctx, subject, t.receive); err != nil {
+		t.ahead.close()
 		return nil, err
 	}
 	t.status = c.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	return t, nil
 }
 
+// receive queues a message, or drops it if there is no room. It does not wait.
+func (t *tap) receive(m *nats.Msg) {
+	if t.ahead.add(m.Size()) {
+		select {
+		case t.live <- m:
+			return
+		default:
+			t.took(m)
+		}
+	}
+	t.refused.Add(1)
+	select {
+	case t.woken <- struct{}{}:
+	default:
+	}
+}
+
+// took is called with each message that was received from live.
+func (t *tap) took(m *nats.Msg) { t.ahead.add(-m.Size()) }
+
 func (t *tap) close() {
 	t.nc.RemoveStatusListener(t.status)
 	_ = t.sub.Unsubscribe()
-	close(t.ended)
+	t.ahead.close()
 }
 
-// missed reports whether the connection has dropped live messages since the last call. It is false while messages
-// that were queued before are still to be delivered.
+// missed reports whether live messages were dropped since the last call. It is false while messages that were queued
+// before are still to be delivered.
 func (t *tap) missed() (bool, error) {
 	if t.nc.IsClosed() {
 		return false, nats.ErrConnectionClosed
 	}
 	waiting, _, err := t.sub.Pending()
-	if err != nil || waiting > 0 {
+	if err != nil || waiting+len(t.live) > 0 {
 		return false, err
 	}
 	dropped, err := t.sub.Dropped()
-	if dropped == t.dropped || err != nil {
+	if dropped += int(t.refused.Load()); dropped == t.dropped || err != nil {
 		return false, err
 	}
 	t.dropped = dropped
@@ -75,7 +140,7 @@ func (c *Client) subscribe(ctx context.Context, subject string, each nats.MsgHan
 	if err != nil {
 		return nil, err
 	}
-	if err = sub.SetPendingLimits(c.pendingLimit, liveBytes); err == nil {
+	if err = sub.SetPendingLimits(-1, liveBytes); err == nil {
 		err = c.retry(ctx, c.flush)
 	}
 	if err == nil && !errors.Is(c.nc.LastError(), before) {

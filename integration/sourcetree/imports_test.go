@@ -67,7 +67,7 @@ var importRules = []importRule{
 	{"bus/dial", nil, []string{natsClient}},
 	{"bus/labels", nil, nil},
 	{"bus/pubsub", []string{"schemas", "bus/natsio"}, []string{natsClient, watermill}},
-	{"bus/client", []string{"schemas", "bus/dial", "bus/natsio"}, []string{natsClient}},
+	{"bus/client", []string{"schemas", "bus/dial", "bus/natsio", "bus/shares"}, []string{natsClient}},
 	{"bus/client/js", nil, nil},
 	{"bus/codec", []string{"schemas"}, []string{natsClient, cloudEvent, "github.com/cloudevents/sdk-go/v2/types"}},
 	{"bus/streams", []string{"schemas", "bus", "bus/natsio"}, []string{natsClient}},
