@@ -71,8 +71,8 @@ func (h *Host) profileOf(ctx context.Context, session string, set loop.Settings)
 	return name, p, err
 }
 
-// inputHooks names the services to ask about an input of the session, or what else happens without a run. If the profile
-// cannot be read, only the runner's own services are asked: what no service answers for passes.
+// inputHooks names the services to ask about an input of the session, or what else happens without a run. If the
+// profile cannot be read, only the runner's own services are asked: what no service answers for passes.
 func (h *Host) inputHooks(ctx context.Context, session string, set loop.Settings) []schemas.HookRef {
 	_, p, err := h.profileOf(ctx, session, set)
 	if err != nil {
