@@ -17,6 +17,8 @@ import (
 const (
 	rejoinWait = 500 * time.Millisecond // pause before a retry
 	repairs    = 4                      // concurrent repairs, because the runner has other work
+	headsBatch = 4096                   // messages read at once, without their payloads
+	headsBytes = 4 << 20                // of them
 )
 
 // compareLoop compares the index with the logs until ctx ends: at once, and then at intervals with jitter. It returns
@@ -70,7 +72,7 @@ func (ix *Index) compare(ctx context.Context) error {
 		ix.completed()
 		return nil
 	}
-	heads, err := ix.heads(ctx, stream, from, head)
+	heads, err := ix.heads(ctx, from, head)
 	if err != nil {
 		return err
 	}
@@ -94,44 +96,69 @@ func (ix *Index) compare(ctx context.Context) error {
 	return nil
 }
 
-// heads returns the stream sequence of the newest message of each session with messages in a range of the stream.
-func (ix *Index) heads(ctx context.Context, stream jetstream.Stream, from, upTo uint64) (map[string]uint64, error) {
-	policy := jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{ix.subjects.Event("*")}, HeadersOnly: true, InactiveThreshold: time.Minute,
+// heads returns the stream sequence of the newest message of each session with messages in a range of the stream. Its
+// consumer is one of our own: the ordered one of nats.go may stand still at first, and is left on the server.
+func (ix *Index) heads(ctx context.Context, from, upTo uint64) (map[string]uint64, error) {
+	config := jetstream.ConsumerConfig{
+		FilterSubject: ix.subjects.Event("*"), HeadersOnly: true, InactiveThreshold: time.Minute,
+		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from + 1,
 	}
 	if from == 0 {
-		policy.DeliverPolicy, policy.OptStartSeq = jetstream.DeliverLastPerSubjectPolicy, 0
+		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverLastPerSubjectPolicy, 0
 	}
-	cons, err := stream.OrderedConsumer(ctx, policy)
+	consumer, err := ix.js.CreateConsumer(ctx, schemas.StreamEvents, config)
 	if err != nil {
 		return nil, fmt.Errorf("index: read %s from %d: %w", schemas.StreamEvents, from+1, err)
 	}
+	info := consumer.CachedInfo()
+	defer func() { // without a reply subject, so that no goroutine waits for the answer
+		_ = ix.js.Conn().Publish(natsio.APIPrefix(ix.js)+"CONSUMER.DELETE."+schemas.StreamEvents+"."+info.Name, nil)
+	}()
 	heads := make(map[string]uint64)
-	if info := cons.CachedInfo(); info != nil && info.NumPending == 0 {
-		return heads, nil
-	}
-	msgs, err := cons.Messages(jetstream.PullMaxMessages(4096))
-	if err != nil {
-		return nil, fmt.Errorf("index: read %s from %d: %w", schemas.StreamEvents, from+1, err)
-	}
-	defer msgs.Stop()
-	for {
-		m, err := msgs.Next(jetstream.NextContext(ctx))
-		if err != nil {
+	for delivered, left := uint64(0), info.NumPending; left > 0; {
+		if left, err = ix.someHeads(ctx, consumer, int(min(left, headsBatch)), &delivered, upTo, heads); err != nil {
 			return nil, fmt.Errorf("index: read %s from %d: %w", schemas.StreamEvents, from+1, err)
 		}
+	}
+	return heads, nil
+}
+
+// someHeads reads n messages into heads, and returns how many are left up to a sequence. delivered counts the consumer's
+// deliveries.
+func (ix *Index) someHeads(ctx context.Context, consumer jetstream.Consumer, n int, delivered *uint64, upTo uint64,
+	heads map[string]uint64) (left uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	release, err := natsio.Reserve(ctx, headsBytes)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	batch, err := natsio.Fetch(ctx, consumer, n, headsBytes)
+	if err != nil {
+		return 0, err
+	}
+	before := *delivered
+	for m := range batch.Messages() {
 		at, err := m.Metadata()
 		if err != nil {
-			return nil, fmt.Errorf("index: read %s: %w", schemas.StreamEvents, err)
+			return 0, err
+		}
+		if *delivered++; at.Sequence.Consumer != *delivered {
+			return 0, fmt.Errorf("delivery %d is missing", *delivered)
 		}
 		if session, err := ix.subjects.ParseEvent(m.Subject()); err == nil && at.Sequence.Stream <= upTo {
 			heads[session] = at.Sequence.Stream
 		}
-		if at.Sequence.Stream >= upTo || at.NumPending == 0 {
-			return heads, nil
+		if left = at.NumPending; at.Sequence.Stream >= upTo {
+			left = 0
 		}
 	}
+	if *delivered == before {
+		return 0, errors.Join(context.DeadlineExceeded, batch.Error())
+	}
+	return left, batch.Error()
 }
 
 // newest returns the largest stream sequence that an entry includes.

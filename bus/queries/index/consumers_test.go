@@ -1,0 +1,36 @@
+package index_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// Comparisons with the logs, of all sessions and of what is new, leave no consumers on the server.
+func TestComparisonsLeaveNoConsumer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.session(nil, "s1").say(turn(1, "x")...)
+	ix := r.open(r.quick())
+	reaches(t, ix, "s1", 8)
+	for n := range 3 {
+		id := fmt.Sprintf("later%d", n)
+		r.session(nil, id).say(turn(1, "x")...)
+		reaches(t, ix, id, 8)
+	}
+	stream, err := r.conn.JetStream().Stream(t.Context(), schemas.StreamEvents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	bustest.Eventually(t, "no consumer is left", func() bool {
+		info, err := stream.Info(t.Context())
+		return err == nil && info.State.Consumers == 0
+	})
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("the server has deleted them by itself, after %s", took)
+	}
+}
