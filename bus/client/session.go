@@ -129,7 +129,7 @@ func (s *Session) Set(ctx context.Context, setting schemas.CommandData, opts ...
 }
 
 // History yields the events that the log holds now, beginning with sequence from (1 is the first). A session that has
-// no log yields nothing.
+// no log yields nothing. In a cluster the replica that answers may be a moment behind.
 func (s *Session) History(ctx context.Context, from uint64) iter.Seq2[schemas.Event, error] {
 	return func(yield func(schemas.Event, error) bool) {
 		for item, err := range s.follow(ctx, &watcher{from: max(from, 1), stored: true}) {
