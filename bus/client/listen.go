@@ -78,15 +78,15 @@ func (w *watcher) liveMessage(ctx context.Context, m *nats.Msg) (missed bool, er
 		return false, nil
 	}
 	first, _, err := schemas.LogSpan(w.session, m.Header)
-	if err != nil || before > w.at.stream || !w.reached() || !w.continues(rec.seq, first) ||
-		rec.subject != w.c.subjects.Event(w.session) {
-		return true, nil // a gap, a foreign message or another log: read the log, and the updates once from is reached
+	if err != nil || before > w.at.stream || !w.continues(rec.seq, first) || rec.subject != w.c.subjects.Event(w.session) {
+		return true, nil // a gap, a foreign message or another log: read the log
 	}
+	reached := w.reached()
 	err = w.commit(ctx, rec)
 	if err != nil && !errors.Is(err, errStop) {
 		return true, nil // its payload could not be fetched, or a client forged the message: read the log
 	}
-	return false, err
+	return reached != w.reached(), err // the updates so far of what is in progress at from are read
 }
 
 // republished converts a message of the log that the server republished after storing it. before is the stream sequence

@@ -240,10 +240,12 @@ export class Follower {
       } catch {
         return; // a gap or a foreign message: read the log
       }
-      if (rec.before > this.at.stream || !this.#reached() || !this.#continues(rec, events)) return;
+      if (rec.before > this.at.stream || !this.#continues(rec, events)) return;
       if (rec.subject !== this.subjects.event(this.session)) return;
       if (events.some((e) => e.dataref !== undefined)) return; // fetched when the log is read, which retries
+      const reached = this.#reached();
       yield* this.#commit(rec, events);
+      if (reached !== this.#reached()) return; // reads the updates so far of what is in progress at from
     }
   }
 
