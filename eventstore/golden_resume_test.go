@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-var every = flag.Int("every", 4, "resume golden logs after every so many events; 1 is after each")
+var every = flag.Int("every", 8, "resume golden logs after every so many events; 1 is after each")
 
 // What older versions have left behind, at whatever event, this one goes on with: every run comes to an end and the
 // log stays one.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/providers"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -62,6 +63,7 @@ func hostileBodies(api, long string) (all [][]byte) {
 
 // TestEveryTextOfAReplyIsBounded has servers that send a very long text in each member of a reply in turn.
 func TestEveryTextOfAReplyIsBounded(t *testing.T) {
+	suite.LongForm(t)
 	t.Parallel()
 	const reply, overhead = 2 << 10, 8 << 10 // overhead is for a reply without the text
 	for _, api := range served() {

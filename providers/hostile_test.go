@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/providers"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -119,6 +120,7 @@ func floods(t *testing.T, api string, limits providers.Limits, head, piece []byt
 // TestEndlessReplies has servers that never stop. It measures memory, so it is not parallel. One API is tested with the
 // default limits; the others have lower ones, to save time.
 func TestEndlessReplies(t *testing.T) {
+	suite.LongForm(t)
 	little := providers.Limits{Body: 1 << 20, Reply: 512 << 10, Arguments: 256 << 10}
 	for _, api := range served() {
 		usual := little

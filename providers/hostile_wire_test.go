@@ -13,12 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/providers"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // TestHeadersOfMegabytes has response headers that are longer than a client reads.
 func TestHeadersOfMegabytes(t *testing.T) {
+	suite.LongForm(t)
 	t.Parallel()
 	for _, api := range served() {
 		for _, status := range []int{http.StatusOK, http.StatusTooManyRequests} {

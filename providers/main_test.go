@@ -3,11 +3,11 @@ package providers_test
 import (
 	"testing"
 
-	"github.com/loopbus/loopbus/bus/bustest/atonce"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 )
 
 // Most tests wait for servers that are slow or silent.
 func TestMain(m *testing.M) {
-	atonce.Tests(atonce.Usual)
+	suite.Parallel(suite.Usual)
 	m.Run()
 }

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/loopbus/loopbus/bus"
-	"github.com/loopbus/loopbus/bus/bustest/atonce"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
@@ -29,13 +29,13 @@ const SmallPartitions = 16
 // Main runs the tests of a package, up to eight in parallel, with their files in memory ([FilesInMemory]). Then it
 // fails if goroutines are left, except those of the named functions.
 func Main(m *testing.M, but ...string) {
-	Run(m, atonce.Usual, func(code int) int { return code }, but...)
+	Run(m, suite.Usual, func(code int) int { return code }, but...)
 }
 
 // Run is Main for up to n parallel tests. It calls end with the exit code of the tests, and exits with the code that
 // end returns.
 func Run(m *testing.M, n int, end func(code int) int, but ...string) {
-	atonce.Tests(n)
+	suite.Parallel(n)
 	CollectSeldom()
 	done, err := FilesInMemory()
 	if err != nil {

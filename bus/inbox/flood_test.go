@@ -14,6 +14,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/bus/inbox"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -32,6 +33,7 @@ func sendLarge(t *testing.T, c *bus.Conn, n int) {
 // A server ends a connection for which it has more than 64 MiB. What waits in the inbox may be more than that. Three
 // requests for messages may wait for their answers at once.
 func TestLargeMessagesDoNotCostTheConnection(t *testing.T) {
+	suite.LongForm(t)
 	t.Parallel()
 	const many = 75 // of a megabyte
 	server, c := bustest.Small(t)

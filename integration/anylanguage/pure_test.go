@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/bus/client/js"
 	"github.com/loopbus/loopbus/console"
 )
@@ -44,6 +45,7 @@ func TestCallsOfWithdrawnRepliesAreNotExecuted(t *testing.T) {
 // A toolworker may publish updates of a reply without end. The client yields at most 32 Mi characters of them, counting
 // 64 extra for each update and for each of its parts, and then continues with the log.
 func TestUpdatesWithoutAnEndInJavaScript(t *testing.T) {
+	suite.LongForm(t)
 	t.Parallel()
 	says(t, "bounded.mjs", `large: 3 of 5, then message_end
 small: 260111 of 300000, then message_end

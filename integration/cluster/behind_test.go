@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
@@ -21,7 +22,7 @@ import (
 
 // A writer does not learn the end of the log from a replica that is behind: its first append would be refused.
 func TestAWriterDoesNotBeginBehind(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Severable: true})
 	setup := system.Connect(t, c.URL(), "setup")
@@ -63,7 +64,7 @@ func TestAWriterDoesNotBeginBehind(t *testing.T) {
 
 // A replica that is behind does not have an object yet. Nobody takes the object for lost.
 func TestAnObjectThatAReplicaDoesNotHaveIsNotLost(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	t.Parallel()
 	const bucket = "OBJ_" + schemas.BucketBlobs
 	c := cluster.Start(t, cluster.Options{Severable: true})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
@@ -41,7 +42,7 @@ func TestKillingALeaderLosesNothing(t *testing.T) {
 
 // When all servers are killed at once, everything in their memory is lost: consumers and their state.
 func TestKillingAllServersLosesNothing(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	l := startLoad(t, c, 6)

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/system"
@@ -24,7 +25,7 @@ import (
 // One server of three stores no messages. The sender gets an error, the runner logs it, and its readiness reports it.
 // When a second server is back, everything continues without the third.
 func TestOneServerOfThreeSaysThatItCannot(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	r := startRunner(t, c.URL(), "r1")
@@ -57,7 +58,7 @@ func TestOneServerOfThreeSaysThatItCannot(t *testing.T) {
 // errors that say so, while the runner of the other servers drives all sessions. After healing all servers have the
 // same logs.
 func TestAServerCutOffMakesNoProgress(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	t.Parallel()
 	const sessions = 12
 	c := cluster.Start(t, cluster.Options{Severable: true})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -69,7 +70,7 @@ func (args rewriting) Ask(context.Context, schemas.HookRef, schemas.HookRequest)
 
 // A service has replaced the model's arguments: the request for approval shows the replaced ones.
 func TestWhatAServiceMadeOfItIsAskedAbout(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, echo("harmless"), scripted.Text("done")),
 		Host: func(h *host.Options) {
 			h.Services = rewriting(`{"v":"of a service"}`)
@@ -88,7 +89,7 @@ func TestWhatAServiceMadeOfItIsAskedAbout(t *testing.T) {
 // If the arguments of a call are missing, as during the deletion of its session, the call cannot be approved, and the
 // calls of other sessions are still shown.
 func TestArgumentsThatCannotBeRead(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	big := echo(strings.Repeat("x", 300<<10))
 	model, err := scripted.NewScripts(scripted.Options{},
 		scripted.Script{Match: regexp.MustCompile("^big"), Responses: []scripted.Response{big}},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -103,7 +104,7 @@ const fakeNotifications = `window.open_ = new Map();
 // A user who has enabled notifications gets one for a call that starts to wait while the page is in the background. It
 // has no text of a model, and closes when the call is answered elsewhere. Other users get none.
 func TestNotifications(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, echo("a secret"), scripted.Text("done")),
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
 	w.Prompt(t, "before", "go")
@@ -141,7 +142,7 @@ func TestNotifications(t *testing.T) {
 
 // A result that is too large for the log ends its own call. Another call of the session still waits for approval.
 func TestALargeResultEndsNoOtherCall(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	loud := tools.Tool{
 		ToolDefinition: schemas.ToolDefinition{Name: "loud", Parameters: json.RawMessage(`{"type":"object"}`)},
 		Execute: func(context.Context, tools.Call) (schemas.ToolResult, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -35,7 +36,7 @@ const inputHadFocus = `window.hadFocus_ = undefined;
 
 // No view has a serious accessibility violation in the light and dark scheme, and all controls work with the keyboard.
 func TestAccessibility(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	raw, err := os.ReadFile("../../console/bundle/node_modules/axe-core/axe.min.js")
 	if err != nil {
 		if how := "run npm ci in console/bundle"; os.Getenv("CI") != "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -22,7 +23,7 @@ import (
 // A user sees and approves the numbers of a call as the model wrote them, also those that JavaScript cannot keep, and
 // changes only those that are edited. Results and events show numbers as they are, too.
 func TestNumbersAreShownAndExecutedAsWritten(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	const args = `{"id":12345678901234567890,"keep":1,"f":0.1000000000000000055511151231257827,"zero":-0,"one":1.0,` +
 		`"e":1E2,"list":[1e-07,7]}`
 	numbers := []string{`"id": 12345678901234567890,`, `"f": 0.1000000000000000055511151231257827,`, `"zero": -0,`,

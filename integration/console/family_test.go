@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
@@ -17,7 +18,7 @@ import (
 // Sessions are shown below the session that they come from, as a tree that can be folded with the mouse and the
 // keyboard.
 func TestFamilies(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
 	w.Prompted(t, "alone", "sing", 1)
 	w.Prompted(t, "root", "count the apples", 1)
@@ -67,7 +68,7 @@ func TestFamilies(t *testing.T) {
 // A user runs a session again from an event in the middle with another model, and sees both side by side, under a
 // permanent link.
 func TestRunAgainSideBySide(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("an answer"))})
 	w.Prompted(t, "s1", "first", 1)
 	log := w.Prompted(t, "s1", "count the apples", 2)

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -25,7 +26,7 @@ const countsFrames = `window.frames_ = 0;
 // A toolworker may publish updates of any session. Invalid ones neither end the stream that a page follows nor keep the
 // page busy.
 func TestUpdatesThatAreNone(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, echo("harmless"), scripted.Text("done")),
 		Host: func(h *host.Options) { h.Defaults.Approval.Tools = []string{"*"} }})
 	page := newWindow(t)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/console"
-	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
 // modules opens a window in which the console's modules can be imported, without the console.
@@ -29,7 +29,7 @@ func modules(t *testing.T) *window {
 // JSON is indented unless that makes it longer than four times itself and 4 KiB, as in the command line. Somewhat below
 // that it may be left as it is.
 func TestJSONIsIndentedUnlessItGrowsTooMuch(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	for _, wrong := range eval[[]string](modules(t), `import("/format.js").then(({ json }) => {
 		const nested = (levels, v) => { for (let n = 0; n < levels; n++) v = [v]; return v; };
 		const ones = (n) => Array(n).fill(1);
@@ -53,7 +53,7 @@ func TestJSONIsIndentedUnlessItGrowsTooMuch(t *testing.T) {
 
 // What is no JSON value, and JSON that a browser can hardly nest, is shown somehow.
 func TestOddValuesAreShown(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	got := eval[[]any](modules(t), `import("/format.js").then(({ json }) => {
 		let v = "x".repeat(8 << 20);
 		for (let n = 0; n < 3000; n++) v = [v];
@@ -66,7 +66,7 @@ func TestOddValuesAreShown(t *testing.T) {
 
 // A message of a kind that the console does not know is shown as JSON, with the same limit.
 func TestAnUnknownMessageIsIndentedUnlessItGrowsTooMuch(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	got := eval[[]string](modules(t), `import("/fold.js").then(({ Fold }) => [["a"], Array(100_000).fill([[[[[[1]]]]]])]
 		.map((list) => ({ messageId: "m", message: { role: "note", list } }))
 		.map((data) => new Fold().apply({ event: { type: "message_end", seq: 1, data } }))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 )
@@ -14,7 +15,7 @@ import (
 // On a phone nothing lies over something else, what somebody has chosen is in sight, and words are whole. A session
 // whose run has failed says so as the list does.
 func TestLayoutOfAPhone(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, echo("first"), scripted.Error("no more of this"))})
 	w.Prompted(t, "s1", "go", 1)
 	page := w.open("#/s/s1")

@@ -16,8 +16,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/bus/embedded"
-	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -110,7 +110,7 @@ func serveIndex(t *testing.T, ix *index) (site string) {
 // A user scrolls through many sessions to the last one. The list reads its pages on the way, and only visible rows are
 // in the document. The page never blocks for long, not even while a session from far below becomes the newest.
 func TestScrollThroughAllSessions(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	t.Parallel()
 	needsBrowser(t)
 	ix := &index{base: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)}

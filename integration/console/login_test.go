@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus/bustest"
-	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 )
 
 // If the NATS server requires credentials, the console asks for them, and keeps them for the tab.
@@ -36,7 +36,7 @@ func TestLogin(t *testing.T) {
 
 // A user of least permissions has answers sent to an inbox of its own, which nobody else may hear.
 func TestAnswersComeToTheUsersInbox(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	t.Parallel()
 	needsBrowser(t)
 	query := "agent.query.sessions"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
@@ -28,7 +29,7 @@ func paintedWhen(text string) string {
 
 // A session of 4,000 events is shown at once, first its end, and the rest on demand. Every event can be navigated to.
 func TestLongSession(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	script := make([]scripted.Response, 0, 500)
 	for n := range 499 {
 		script = append(script, echo(fmt.Sprintf("call %d", n)))

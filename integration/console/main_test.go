@@ -13,7 +13,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/loopbus/loopbus/bus/bustest/atonce"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/process"
 )
 
@@ -21,7 +21,7 @@ import (
 const atOnce = 8
 
 func TestMain(m *testing.M) {
-	atonce.Tests(atOnce)
+	suite.Parallel(atOnce)
 	if err := process.AdoptOrphans(); err != nil {
 		panic(err)
 	}

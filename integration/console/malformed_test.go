@@ -7,13 +7,14 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 )
 
 // One malformed announcement, profile, or answer takes neither its part of the fleet view nor another entry with it.
 func TestMalformedEntriesOfTheFleet(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
 	for key, value := range map[string]string{
 		"agent_tools.nothing.w": `null`, "agent_tools.list.w": `[]`, "agent_tools.number.w": `7`,

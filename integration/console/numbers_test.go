@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
@@ -25,7 +26,7 @@ func using(r scripted.Response, tokens int64, dollars float64) scripted.Response
 // A session shows how much of the model's window its current context fills, which is not the sum over its replies, and
 // its total cost. A run shows its own usage.
 func TestContextAndCost(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, using(echo("first"), 30_000, 0.1),
 		using(scripted.Text("done"), 50_000, 0.25), using(scripted.Text("and done"), 170_000, 1))})
 	w.Prompted(t, "s1", "go", 1)
@@ -53,7 +54,7 @@ func TestContextAndCost(t *testing.T) {
 
 // After some time, a call that no worker has started shows that it waits for one, until a worker starts it.
 func TestACallWaitsForAWorker(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Calls("", schemas.ToolCall{Name: "dig"}),
 		scripted.Text("done"))})
 	dig, goOn := schemas.ToolDefinition{Name: "dig"}, make(chan struct{})

@@ -5,6 +5,7 @@ package console_test
 import (
 	"testing"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
 	"github.com/loopbus/loopbus/schemas"
@@ -33,7 +34,7 @@ const paste = `async (sizes) => {
 // A photograph is pasted, which is too big for a command: it is uploaded and shown, here and in another window. A small
 // one travels in the command; what no model takes is left out; one can be taken off again.
 func TestPastedPictures(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("a nice one"))})
 	page, second := w.open("#/s/s1"), w.open("#/s/s1")
 	send := func(runs int, sizes, text string) *schemas.UserMessage {

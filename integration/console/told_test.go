@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -16,7 +17,7 @@ import (
 
 // A compaction shows its reason, its outcome and the summary. A rejected one shows that it was rejected.
 func TestCompactions(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("all is said")), Host: func(h *host.Options) {
 		h.Defaults.Compaction = schemas.CompactionPolicy{Enabled: true, ReserveTokens: 1000, KeepRecentTokens: 100}
 	}})
@@ -44,7 +45,7 @@ func (word deciding) Ask(_ context.Context, _ schemas.HookRef, req schemas.HookR
 
 // A retry shows its reason. A decision about a call shows the service, what it decided, and why.
 func TestRetriesAndHooks(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	flaky := echo("secret")
 	flaky.Fail = []string{"529 overloaded"}
 	w := newWorld(t, system.Options{Model: chunked(t, flaky, scripted.Text("done")), Host: func(h *host.Options) {

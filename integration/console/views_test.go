@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -154,7 +155,7 @@ func TestFleet(t *testing.T) {
 
 // Of many or large dead letters the newest are shown. One with more headers than can be read has only its text.
 func TestNewestDeadLetters(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
 	for i := range 102 {
 		letter := nats.NewMsg("agent.dead.AGENT_TOOL.s1")
@@ -176,7 +177,7 @@ func TestNewestDeadLetters(t *testing.T) {
 // A dead letter is sent again to its session, with what is shown: the target, the headers and, unfolded, the whole
 // text. One that a worker wrote, or that is a reply of a server, is not.
 func TestADeadLetterIsSentAgain(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
 	const last = "and the last word"
 	write := func(subject, text string) {
@@ -217,7 +218,7 @@ func TestADeadLetterIsSentAgain(t *testing.T) {
 
 // Budgets of profiles show usage and limit, the fullest first, and an exhausted one is the first of the problems.
 func TestBudgets(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
 	now, budgets := time.Now(), bus.NewBudgets(w.Conn)
 	for name, profile := range map[string]string{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -25,7 +26,7 @@ func (reason asking) Ask(context.Context, schemas.HookRef, schemas.HookRequest) 
 // Characters that change the direction of text, or that nobody sees, are shown by number wherever others name or
 // explain something: what a person agrees to reads as it is. Arguments that are edited have them escaped.
 func TestTextOfOthersReadsAsItIs(t *testing.T) {
-	system.LongForm(t)
+	suite.LongForm(t)
 	const turned, read = "\u202egpj.exe \u2066x\u200b", "\u27e8U+202E\u27e9gpj.exe \u27e8U+2066\u27e9x\u27e8U+200B\u27e9"
 	w := newWorld(t, system.Options{Model: chunked(t, echo(turned), scripted.Text("done")),
 		Host: func(h *host.Options) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/host"
@@ -114,6 +115,7 @@ func TestAFloodOfCommandsKeepsNobodyWaiting(t *testing.T) {
 // TestAFloodOfLargePromptsKeepsNobodyWaiting does the same with prompts of a megabyte. The runner must not lose its
 // connection, and rejects each prompt once.
 func TestAFloodOfLargePromptsKeepsNobodyWaiting(t *testing.T) {
+	suite.LongForm(t)
 	f := startFlooded(t)
 	data := bytes.Repeat([]byte("x"), 1_000_000)
 	const many = 100
@@ -130,6 +132,7 @@ func TestAFloodOfLargePromptsKeepsNobodyWaiting(t *testing.T) {
 
 // TestAFloodOfResultsKeepsNobodyWaiting has a worker send results for sessions that do not exist.
 func TestAFloodOfResultsKeepsNobodyWaiting(t *testing.T) {
+	suite.LongForm(t)
 	f := startFlooded(t)
 	const many = 20_000
 	result := []byte(`{"call":"c1","content":[{"type":"text","text":"x"}]}`)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -100,7 +101,7 @@ func TestEveryRow(t *testing.T) {
 	for i, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			if i%third != first {
-				system.LongForm(t)
+				suite.LongForm(t)
 			}
 			t.Parallel()
 			w := newWorld(t)

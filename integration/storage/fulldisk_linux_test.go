@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/rehearsal"
@@ -19,6 +20,7 @@ import (
 // The next block of a stream is /dev/full, so that the kernel reports a full disk. The server acknowledges no message
 // that it has not stored. Once there is room and the server was restarted, all sessions continue.
 func TestAFullDisk(t *testing.T) {
+	suite.LongForm(t)
 	t.Parallel()
 	for _, stream := range []string{schemas.StreamCommands, schemas.StreamEvents} {
 		t.Run(stream, func(t *testing.T) {

@@ -265,7 +265,7 @@ var families = map[string]struct {
 		commands: []schemas.CommandData{&schemas.Abort{}}, atOnce: true},
 }
 
-var every = flag.Int("every", 4, "let families die at every so many points; 1 is at each")
+var every = flag.Int("every", 8, "let families die at every so many points; 1 is at each")
 
 // Wherever a process dies, each child gets one prompt, answers once, and its call has one result.
 func TestFamiliesSurviveEveryCrash(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
@@ -157,6 +158,7 @@ func TestPatternsAreBounded(t *testing.T) {
 
 // The time that patterns have by themselves, of either engine.
 func TestPatternsHaveASecond(t *testing.T) {
+	suite.LongForm(t)
 	t.Parallel()
 	text := strings.Repeat("a", 1<<20)
 	for _, pattern := range []string{`(?=(a+)+b)`, `(x?a?b?){300}(x?a?){400}c`} {

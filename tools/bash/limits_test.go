@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/bash"
 	"github.com/loopbus/loopbus/tools/internal/tooltest"
@@ -90,6 +91,7 @@ func TestAsUserWithoutPowers(t *testing.T) {
 
 // TestSandboxesOfAUserWithoutPowers has all tests of sandboxes run once more, as another user.
 func TestSandboxesOfAUserWithoutPowers(t *testing.T) {
+	suite.LongForm(t)
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("the tests run as a user without powers anyway, and only root can become another one")

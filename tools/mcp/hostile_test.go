@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/mcp"
 )
@@ -152,6 +153,7 @@ func inUse() uint64 {
 // A list of tools has as many pages as there may be tools, and each page as much as a message may have: what no model
 // could use is let go with its page. The test counts what is in use, so it is not parallel until it has.
 func TestAListOfGiants(t *testing.T) {
+	suite.LongForm(t)
 	before := inUse()
 	r := bad(t, "giants", func(o *mcp.BridgeOptions) { o.StartTimeout = patience })
 	r.traced("waiting")

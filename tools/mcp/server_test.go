@@ -15,7 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
-	"github.com/loopbus/loopbus/bus/bustest/atonce"
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 )
 
 // serverEnv makes the test binary an MCP server over standard input and output; its value is a directory for the traces
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	atonce.Tests(2 * atonce.Usual) // they wait for each other's time limits
+	suite.Parallel(2 * suite.Usual) // they wait for each other's time limits
 	goleak.VerifyTestMain(m)
 }
 

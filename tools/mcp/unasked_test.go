@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/mcp"
@@ -64,6 +65,7 @@ func (r *rig) waits() {
 
 // A server that says more than is taken waits: what it says is not kept.
 func TestProgressThatIsNotTakenIsNotRead(t *testing.T) {
+	suite.LongForm(t)
 	t.Parallel()
 	for name, begin := range map[string]func(t *testing.T) *rig{
 		"process": func(t *testing.T) *rig { t.Helper(); return bad(t, "flood") },
