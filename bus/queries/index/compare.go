@@ -124,8 +124,8 @@ func (ix *Index) heads(ctx context.Context, from, upTo uint64) (map[string]uint6
 	return heads, nil
 }
 
-// someHeads reads n messages into heads, and returns how many are left up to a sequence. delivered counts the consumer's
-// deliveries.
+// someHeads reads n messages into heads, and returns how many are left up to a sequence. delivered counts the
+// consumer's deliveries.
 func (ix *Index) someHeads(ctx context.Context, consumer jetstream.Consumer, n int, delivered *uint64, upTo uint64,
 	heads map[string]uint64) (left uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
