@@ -71,6 +71,40 @@ func TestSlowReadersTogetherAreBounded(t *testing.T) {
 	}
 }
 
+// The server sends what happens in a session once to a client, however many of its loops follow the session. The
+// subscription ends with the last of them.
+func TestFollowersShareTheLiveFeed(t *testing.T) {
+	t.Parallel()
+	const followers = 30
+	server, a, _ := start(t)
+	c := connect(t, server.ClientURL())
+	subscriptions := c.NATS().NumSubscriptions()
+	a.commit(&schemas.QueueUpdate{})
+	all := make([]*watching, followers)
+	for i := range all {
+		all[i] = watch(t, c.Session("s1"), 1)
+		all[i].want("1 queue_update")
+	}
+	all[0].stop() // the others go on
+	large := &schemas.ErrorEvent{Code: "large", Message: strings.Repeat("x", 240<<10)}
+	bustest.Eventually(t, "an event is sent once, when all listen", func() bool {
+		before := c.NATS().Stats().InBytes
+		seq := a.commit(large)
+		for _, w := range all[1:] {
+			w.want(fmt.Sprintf("%d error", seq))
+		}
+		return c.NATS().Stats().InBytes-before < 2*240<<10
+	})
+	for _, w := range all[1:] {
+		w.stop()
+	}
+	bustest.Eventually(t, "the subscription has ended", func() bool {
+		return c.NATS().NumSubscriptions() <= subscriptions+1 // that of requests stays
+	})
+	seq := a.commit(&schemas.TurnStart{})
+	watch(t, c.Session("s1"), seq).want(fmt.Sprintf("%d turn_start", seq))
+}
+
 func heap() int {
 	var m runtime.MemStats
 	runtime.GC()

@@ -25,6 +25,7 @@ type Client struct {
 	owned        bool // Close closes nc
 	pendingLimit int  // messages of a live feed that wait for a slow reader
 	ahead        *shares.Shares
+	feeds        feeds
 	checkEvery   time.Duration // between two checks of a log for messages that did not arrive live
 }
 
@@ -72,7 +73,7 @@ func New(nc *nats.Conn, o Options) (*Client, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	return &Client{nc: nc, js: js, api: natsio.APIPrefix(js), subjects: subjects, o: o.withDefaults(),
-		pendingLimit: liveMessages, ahead: shares.New(maxAhead), checkEvery: lastCheck}, nil
+		pendingLimit: liveMessages, ahead: shares.New(maxAhead), feeds: feeds{bySubject: map[string]*feed{}}, checkEvery: lastCheck}, nil
 }
 
 // Close closes the connection if [Connect] made it; a connection passed to [New] stays open. Iterators that are

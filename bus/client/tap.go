@@ -61,29 +61,98 @@ func (a *ahead) close() {
 	a.bytes, a.closed = 0, true
 }
 
-// tap is a subscription to a part of the live feed. It is used by one goroutine, besides the connection's own that
-// delivers the messages.
+// feed is a subscription to a part of the live feed, which all taps of a client share: the server sends each message
+// once. It ends connections that cannot take in at once what is sent, such as a large event for each of many viewers.
+type feed struct {
+	subject string
+	before  error // last error of the connection before the subscription
+	sub     *nats.Subscription
+
+	mu   sync.Mutex
+	taps map[*tap]struct{}
+}
+
+// feeds are the feeds of a client, by subject.
+type feeds struct {
+	mu        sync.Mutex
+	bySubject map[string]*feed
+}
+
+// join adds a tap to the feed of a subject, which it subscribes to if the tap is the first.
+func (fs *feeds) join(t *tap, subject string) error {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	f := fs.bySubject[subject]
+	if f == nil {
+		f = &feed{subject: subject, before: t.nc.LastError(), taps: map[*tap]struct{}{}}
+		var err error
+		if f.sub, err = t.nc.Subscribe(subject, f.receive); err != nil {
+			return err
+		}
+		_ = f.sub.SetPendingLimits(-1, liveBytes) // it fails for closed subscriptions only
+		fs.bySubject[subject] = f
+	}
+	t.feed = f
+	t.dropped, _ = f.sub.Dropped()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.taps[t] = struct{}{}
+	return nil
+}
+
+// leave takes a tap off its feed, which ends with the last.
+func (fs *feeds) leave(t *tap) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	f := t.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if delete(f.taps, t); len(f.taps) == 0 {
+		_ = f.sub.Unsubscribe()
+		delete(fs.bySubject, f.subject)
+	}
+}
+
+// receive is called by a goroutine of the connection.
+func (f *feed) receive(m *nats.Msg) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for t := range f.taps {
+		t.receive(m)
+	}
+}
+
+// tap receives a part of the live feed. It is used by one goroutine, besides the connection's own that delivers the
+// messages, which other taps receive, too.
 type tap struct {
 	nc      *nats.Conn
+	feeds   *feeds
+	feed    *feed
 	live    chan *nats.Msg
 	woken   chan struct{}    // receives a value when a message was dropped
 	status  chan nats.Status // connected again, or closed
-	sub     *nats.Subscription
-	ahead   ahead        // what is in live
-	refused atomic.Int64 // messages that found no room
-	dropped int          // refused, and dropped by the connection, at the last call of missed
+	ahead   ahead            // what is in live
+	refused atomic.Int64     // messages that found no room
+	dropped int              // refused, and dropped by the connection, at the last call of missed
 }
 
-// tap subscribes to a subject of the live feed. The caller must close the tap.
+// tap joins the feed of a subject. It returns once the server has confirmed or refused the subscription. If the
+// connection is lost, the subscription is made again after reconnecting. The caller must close the tap.
 func (c *Client) tap(ctx context.Context, subject string) (*tap, error) {
-	t := &tap{nc: c.nc, live: make(chan *nats.Msg, c.pendingLimit), woken: make(chan struct{}, 1),
+	t := &tap{nc: c.nc, feeds: &c.feeds, live: make(chan *nats.Msg, c.pendingLimit), woken: make(chan struct{}, 1),
 		ahead: ahead{of: c.ahead, caller: subject}}
-	var err error
-	if t.sub, err = c.subscribe(ctx, subject, t.receive); err != nil {
-		t.ahead.close()
+	if err := c.feeds.join(t, subject); err != nil {
 		return nil, err
 	}
 	t.status = c.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	err := c.retry(ctx, c.flush)
+	if err == nil && !errors.Is(c.nc.LastError(), t.feed.before) {
+		err = c.explain(nil, subject)
+	}
+	if err != nil {
+		t.close()
+		return nil, err
+	}
 	return t, nil
 }
 
@@ -109,7 +178,7 @@ func (t *tap) took(m *nats.Msg) { t.ahead.add(-m.Size()) }
 
 func (t *tap) close() {
 	t.nc.RemoveStatusListener(t.status)
-	_ = t.sub.Unsubscribe()
+	t.feeds.leave(t)
 	t.ahead.close()
 }
 
@@ -119,38 +188,16 @@ func (t *tap) missed() (bool, error) {
 	if t.nc.IsClosed() {
 		return false, nats.ErrConnectionClosed
 	}
-	waiting, _, err := t.sub.Pending()
+	waiting, _, err := t.feed.sub.Pending()
 	if err != nil || waiting+len(t.live) > 0 {
 		return false, err
 	}
-	dropped, err := t.sub.Dropped()
+	dropped, err := t.feed.sub.Dropped()
 	if dropped += int(t.refused.Load()); dropped == t.dropped || err != nil {
 		return false, err
 	}
 	t.dropped = dropped
 	return true, nil
-}
-
-// subscribe subscribes to a subject; a goroutine of the connection calls each for every message. It returns once the
-// server has confirmed or refused the subscription. If the connection is lost, the subscription is made again after
-// reconnecting.
-func (c *Client) subscribe(ctx context.Context, subject string, each nats.MsgHandler) (*nats.Subscription, error) {
-	before := c.nc.LastError()
-	sub, err := c.nc.Subscribe(subject, each)
-	if err != nil {
-		return nil, err
-	}
-	if err = sub.SetPendingLimits(-1, liveBytes); err == nil {
-		err = c.retry(ctx, c.flush)
-	}
-	if err == nil && !errors.Is(c.nc.LastError(), before) {
-		err = c.explain(nil, subject)
-	}
-	if err != nil {
-		_ = sub.Unsubscribe()
-		return nil, err
-	}
-	return sub, nil
 }
 
 // flush waits until the server has received everything sent before. If the connection is lost meanwhile, nats.go
