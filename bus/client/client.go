@@ -73,7 +73,8 @@ func New(nc *nats.Conn, o Options) (*Client, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	return &Client{nc: nc, js: js, api: natsio.APIPrefix(js), subjects: subjects, o: o.withDefaults(),
-		pendingLimit: liveMessages, ahead: shares.New(maxAhead), feeds: feeds{bySubject: map[string]*feed{}}, checkEvery: lastCheck}, nil
+		pendingLimit: liveMessages, ahead: shares.New(maxAhead), feeds: feeds{bySubject: map[string]*feed{}},
+		checkEvery: lastCheck}, nil
 }
 
 // Close closes the connection if [Connect] made it; a connection passed to [New] stays open. Iterators that are
