@@ -58,6 +58,7 @@ func TestDeadLettersDoNotChooseTheirTarget(t *testing.T) {
 		"ce-source", "/x", "ce-specversion", "1.0", "ce-type", "dev.loopbus.prompt.v1", "Content-Type", "text/plain",
 		"Status", "404",
 		"Loopbus-Reply-To", "_INBOX.x", schemas.HeaderDispatch, "-", "X", "y")
+	write("admin", "AGENT_CMD", "s3", "agent.cmd.3.s3.prompt", "x") // without an id
 	write("w", "AGENT_TOOL", "s2", "agent.cmd.s2.prompt", "x", "Loopbus-Dead-Stream", "AGENT_CMD")
 	write("w", "AGENT_TOOL", "s2", "$JS.API.STREAM.DELETE.AGENT_EVT", "x")
 	write("w", "AGENT_TOOL", "s2", "agent.tool.ls.s2.c1", "x")
@@ -73,16 +74,20 @@ func TestDeadLettersDoNotChooseTheirTarget(t *testing.T) {
 	if d := cmp.Diff([]string{no("CMD.s2", "it was cut"), no("CMD.s2", "no client has sent it"),
 		no("CMD.s2", "it is no command for s2"), no("CMD.s2", "it is no command for s2"),
 		no("TOOL.s2", "only commands are sent again"), no("TOOL.s2", "only commands are sent again"),
-		no("TOOL.s2", "only commands are sent again"),
+		no("TOOL.s2", "only commands are sent again"), "AGENT_CMD.s3: agent.cmd.s3.prompt",
 		"AGENT_CMD.s1: agent.cmd.s1.prompt, Content-Type: text/plain, ce-id: p1, ce-source: /x, ce-specversion: 1.0, " +
 			"ce-type: dev.loopbus.prompt.v1"}, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	log := sys.Until(t, "s1", "the end of the run", system.Ends(1))
-	if said := system.Said(log); len(said) != 1 || said[0] != "hello" {
-		t.Errorf("s1 was told %q", said)
+	for _, session := range []string{"s1", "s3"} {
+		sys.Until(t, session, "the end of the run", system.Ends(1))
 	}
 	sys.EmptyInbox(t)
+	for _, session := range []string{"s1", "s3"} {
+		if said := system.Said(sys.LogOf(t, session)); len(said) != 1 || said[0] != "hello" {
+			t.Errorf("%s was told %q", session, said)
+		}
+	}
 	if log := sys.LogOf(t, "s2"); len(log) > 0 {
 		t.Errorf("s2 has %v", system.TypesOf(log))
 	}

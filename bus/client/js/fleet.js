@@ -116,8 +116,9 @@ export class Fleet {
   /** Publishes the command in a dead letter to its session again, then deletes the letter. */
   async replay({ seq, to, why, headers, message }) {
     if (!to) throw new Error(`the dead letter cannot be sent again: ${why}`);
-    const own = headers.length > 0 ? new MsgHeaders() : undefined;
+    const own = new MsgHeaders();
     for (const [name, value] of headers) own.set(name, value);
+    own.set("Nats-Msg-Id", random()); // an attempt whose answer is lost is repeated, and must not be a second command
     await this.link.retry(async (timeout) => {
       const ack = (await this.client.nc.request(to, message.data, { headers: own, timeout })).json();
       if (ack.error) throw new Error(ack.error.description);
