@@ -77,6 +77,8 @@ func commandHeaders() object {
 			schemas.HeaderType, text("dev.loopbus, the command's kind and the version."),
 			schemas.HeaderSubject, text("The session.", "pattern", tokenPattern),
 			"Loopbus-Command", text("The command's kind, where nothing else shows that a client sent it."),
+			"Loopbus-Command-Id", text("The command's id, in place of the one in the message, of a dead letter that is "+
+				"sent again.", "minLength", 1, "maxLength", schemas.MaxCommandID),
 			schemas.HeaderTime, text("When it was sent, RFC 3339.", "format", "date-time"),
 			schemas.HeaderDataContentType, text("Media type of the payload.", "enum",
 				[]string{schemas.ContentJSON, "text/plain"}),

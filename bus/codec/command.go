@@ -33,9 +33,9 @@ func reject(code schemas.RejectCode, format string, args ...any) *RejectError {
 }
 
 // DecodeCommand decodes a message of a session's inbox. A message is a CloudEvent in structured or binary mode, the
-// bare JSON of the command, or, for prompt, steer and follow_up, plain text. The id of the command is that of the
-// CloudEvent, that in the JSON, the Nats-Msg-Id, or fallbackID; the first of them that is present counts. Its time is
-// that of the CloudEvent, or storedAt.
+// bare JSON of the command, or, for prompt, steer and follow_up, plain text. The id of the command is that in
+// [HeaderCommandID], that of the CloudEvent, that in the JSON, the Nats-Msg-Id, or fallbackID; the first of them that
+// is present counts. Its time is that of the CloudEvent, or storedAt.
 //
 // The id of a tool_result is the one that workers assign, or fallbackID: the call decides which result it is, and a
 // toolworker must not take the id of a client's command.
@@ -73,7 +73,7 @@ func DecodeCommand(session string, kind schemas.CommandKind, header nats.Header,
 	if err != nil {
 		return schemas.Command{}, err
 	}
-	id := cmp.Or(body.id, innerID, first(header, jetstream.MsgIDHeader), fallbackID)
+	id := cmp.Or(first(header, HeaderCommandID), body.id, innerID, first(header, jetstream.MsgIDHeader), fallbackID)
 	if err := checkCommandID(id); err != nil {
 		return schemas.Command{}, err
 	}
@@ -246,7 +246,7 @@ func CommandID(kind schemas.CommandKind, header nats.Header, stored string) stri
 	if err != nil {
 		eventID = ""
 	}
-	for _, id := range []string{eventID, first(header, jetstream.MsgIDHeader)} {
+	for _, id := range []string{first(header, HeaderCommandID), eventID, first(header, jetstream.MsgIDHeader)} {
 		if id != "" && checkCommandID(id) == nil && !schemas.IsReservedCommandID(id) {
 			return id
 		}

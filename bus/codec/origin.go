@@ -22,6 +22,10 @@ import (
 // is a command.
 const HeaderCommand = "Loopbus-Command"
 
+// HeaderCommandID is the name of the header with a command's id, which then counts in place of the id in the message.
+// Who sends a dead letter again sets it: the session has rejected the command under the other id, so it knows that one.
+const HeaderCommandID = "Loopbus-Command-Id"
+
 // apiType is the prefix of the member "type" in answers of the JetStream API and of the services framework of NATS.
 const apiType = "io.nats."
 

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/permissions"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/providers/scripted"
@@ -54,12 +55,21 @@ func TestDeadLettersDoNotChooseTheirTarget(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// The session knows the id of the command in the letter.
+	run, err := sys.Session(t, "s1").Prompt(t.Context(), client.Text("first"), client.WithID("p1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Wait(bustest.Deadline(t)); err != nil {
+		t.Fatal(err)
+	}
 	write("admin", "AGENT_CMD", "s1", "agent.cmd.3.s1.prompt", "delivery: tried 50 times", "ce-id", "p1",
 		"ce-source", "/x", "ce-specversion", "1.0", "ce-type", "dev.loopbus.prompt.v1", "Content-Type", "text/plain",
 		"Status", "404",
 		"Loopbus-Reply-To", "_INBOX.x", schemas.HeaderDispatch, "-", "X", "y")
 	write("admin", "AGENT_CMD", "s3", "agent.cmd.3.s3.prompt", "x") // without an id
 	write("w", "AGENT_TOOL", "s2", "agent.cmd.s2.prompt", "x", "Loopbus-Dead-Stream", "AGENT_CMD")
+	write("admin", "AGENT_CMD", "s2", "agent.cmd.3.s2.subagent_abort", "x")
 	write("w", "AGENT_TOOL", "s2", "$JS.API.STREAM.DELETE.AGENT_EVT", "x")
 	write("w", "AGENT_TOOL", "s2", "agent.tool.ls.s2.c1", "x")
 	write("admin", "AGENT_CMD", "s2", "agent.cmd.3.s1.prompt", "x")
@@ -74,18 +84,20 @@ func TestDeadLettersDoNotChooseTheirTarget(t *testing.T) {
 	if d := cmp.Diff([]string{no("CMD.s2", "it was cut"), no("CMD.s2", "no client has sent it"),
 		no("CMD.s2", "it is no command for s2"), no("CMD.s2", "it is no command for s2"),
 		no("TOOL.s2", "only commands are sent again"), no("TOOL.s2", "only commands are sent again"),
-		no("TOOL.s2", "only commands are sent again"), "AGENT_CMD.s3: agent.cmd.s3.prompt",
+		no("CMD.s2", "only runners send it"), no("TOOL.s2", "only commands are sent again"),
+		"AGENT_CMD.s3: agent.cmd.s3.prompt",
 		"AGENT_CMD.s1: agent.cmd.s1.prompt, Content-Type: text/plain, ce-id: p1, ce-source: /x, ce-specversion: 1.0, " +
 			"ce-type: dev.loopbus.prompt.v1"}, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	for _, session := range []string{"s1", "s3"} {
-		sys.Until(t, session, "the end of the run", system.Ends(1))
+	told := map[string][]string{"s1": {"first", "hello"}, "s3": {"hello"}}
+	for session, want := range told {
+		sys.Until(t, session, "the end of its runs", system.Ends(len(want)))
 	}
 	sys.EmptyInbox(t)
-	for _, session := range []string{"s1", "s3"} {
-		if said := system.Said(sys.LogOf(t, session)); len(said) != 1 || said[0] != "hello" {
-			t.Errorf("%s was told %q", session, said)
+	for session, want := range told {
+		if d := cmp.Diff(want, system.Said(sys.LogOf(t, session))); d != "" {
+			t.Errorf("%s was told (-want +got):\n%s", session, d)
 		}
 	}
 	if log := sys.LogOf(t, "s2"); len(log) > 0 {

@@ -10,6 +10,8 @@ const DEAD = "AGENT_DEAD";
 const UNKNOWN = 1 << 20; // what a letter counts whose size cannot be read, in bytes
 const OF_COMMANDS = /^(ce-[a-z0-9]+|Content-Type|Loopbus-Command|traceparent)$/; // headers that make a command what it is
 
+const OF_RUNNERS = /^(timer|subagent_[a-z]+)$/; // commands that nobody else sends
+
 /**
  * The state of a deployment. The methods need the permissions of an operator.
  * @param {import("./loopbus.js").Client} client
@@ -107,6 +109,7 @@ export class Fleet {
     if (m.unreadable) letter.why = "its headers are too large to be read";
     else if (!session) letter.why = "only commands are sent again";
     else if (letter.reason.startsWith("foreign:") || added(m.headers, "Nats-Stream") !== "") letter.why = "no client has sent it";
+    else if (OF_RUNNERS.test(kind)) letter.why = "only runners send it";
     else if (letter.subject !== subjects.command(session, kind)) letter.why = `it is no command for ${session}`;
     else if (of("Size") !== "") letter.why = "it was cut";
     else Object.assign(letter, { to: letter.subject, headers: names.flatMap((name) => m.headers.values(name).map((value) => [name, value])) });
@@ -118,7 +121,9 @@ export class Fleet {
     if (!to) throw new Error(`the dead letter cannot be sent again: ${why}`);
     const own = new MsgHeaders();
     for (const [name, value] of headers) own.set(name, value);
-    own.set("Nats-Msg-Id", random()); // an attempt whose answer is lost is repeated, and must not be a second command
+    const id = random(); // the session knows the letter's id, of a command that was rejected
+    own.set("Loopbus-Command-Id", id);
+    own.set("Nats-Msg-Id", id); // an attempt whose answer is lost is repeated, and is no second command
     await this.link.retry(async (timeout) => {
       const ack = (await this.client.nc.request(to, message.data, { headers: own, timeout })).json();
       if (ack.error) throw new Error(ack.error.description);
