@@ -94,12 +94,7 @@ const formatEvents = "events"
 
 // exportAs writes a session as a file of another format.
 func (a *app) exportAs(ctx context.Context, format, session, cwd string) error {
-	log, err := a.store.Open(ctx, session)
-	if err != nil {
-		return fmt.Errorf("export session %s: %w", session, err)
-	}
-	defer log.Close()
-	file, err := pifile.Export(session, cwd, log.Read(ctx, 1))
+	file, err := pifile.Export(session, cwd, a.store.Read(ctx, session, 1))
 	switch {
 	case err != nil:
 		return fmt.Errorf("export session %s: %w", session, err)

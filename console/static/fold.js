@@ -30,7 +30,7 @@ export class Fold {
   #calls = new Map(); // by call: "c9"
   #open = []; // tool calls of replies that have not started yet
   #last = new Map(); // the newest call by the model's id
-  #path = []; // ids of the messages in the model's context
+  #path = []; // ids of the messages in the model's context, of those not shown and of summaries, too
 
   apply({ event, update }) {
     if (update) this.#update(update);
@@ -111,6 +111,7 @@ export class Fold {
       return;
     }
     let entry = this.#messages.get(id);
+    if (!entry && m.role === "custom" && m.display === false) return; // it is for the model only
     if (!entry) {
       entry = this.#add({ key: id, kind: "message", role: m.role, seq: e.seq, time: e.time, blocks: [] });
       this.#messages.set(id, entry);
@@ -166,6 +167,7 @@ export class Fold {
       if (this.#messages.has(id)) this.#path.push(id);
       else this.#message(e, id, message);
     }
+    if (d.summary) this.#path.push(`e${e.seq}`);
     this.#away(this.#path, false);
     this.summing = null;
     this.#note(e, "quiet", d.summary ? "Moved back, with a summary of the branch that was left" : "Moved back", d.summary?.summary);
@@ -191,7 +193,7 @@ export class Fold {
   }
 
   on_custom_message(e, d) {
-    if (d.display) this.#message(e, `e${e.seq}`, { ...d, role: "custom" });
+    this.#message(e, `e${e.seq}`, { ...d, role: "custom" });
   }
 
   on_transcript_replaced(e, d) {
@@ -224,6 +226,8 @@ export class Fold {
       return;
     }
     if (d.tokensAfter) this.context = d.tokensAfter;
+    const kept = this.#path.lastIndexOf(d.firstKeptEntryId);
+    this.#path.splice(kept < 0 ? this.#path.length : kept, 0, `e${e.seq}`);
     this.#summed({ title: `Compacted, ${why}: ${count(d.tokensBefore)} tokens, then ${count(d.tokensAfter)}${d.fromHook ? ", by a service" : ""}`, text: d.summary });
   }
 

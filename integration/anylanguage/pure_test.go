@@ -42,6 +42,18 @@ func TestCallsOfWithdrawnRepliesAreNotExecuted(t *testing.T) {
 	says(t, "fold.mjs", "retried"+calls+"another model"+calls+"compacted"+calls+"interrupted"+calls)
 }
 
+// The console shows what is in the model's context as what it is, also after a move back to an entry that it does not
+// show: a message that is for the model only, or a summary.
+func TestTheContextAfterAMoveToWhatIsNotShown(t *testing.T) {
+	t.Parallel()
+	says(t, "path.mjs", `to a hidden message: m1, m3 away
+to a branch's summary: m1, m2 away, m4 away
+to a compaction: m1, m2 away, m4 away
+to a branch with a hidden message: m1, m3
+in a copy: b1.0, b1.2, m2 away
+`)
+}
+
 // A toolworker may publish updates of a reply without end. The client yields at most 32 Mi characters of them, counting
 // 64 extra for each update and for each of its parts, and then continues with the log.
 func TestUpdatesWithoutAnEndInJavaScript(t *testing.T) {
