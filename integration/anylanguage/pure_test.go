@@ -42,6 +42,14 @@ func TestCallsOfWithdrawnRepliesAreNotExecuted(t *testing.T) {
 	says(t, "fold.mjs", "retried"+calls+"another model"+calls+"compacted"+calls+"interrupted"+calls)
 }
 
+// A batch over a slow line takes as long as it takes, as long as something arrives.
+func TestASlowLineInJavaScript(t *testing.T) {
+	t.Parallel()
+	says(t, "unhurried.mjs", `10 of 10: all
+3 of 10: the batch arrived in part
+`)
+}
+
 // The console shows what is in the model's context as what it is, also after a move back to an entry that it does not
 // show: a message that is for the model only, or a summary.
 func TestTheContextAfterAMoveToWhatIsNotShown(t *testing.T) {

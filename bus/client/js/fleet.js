@@ -139,7 +139,7 @@ export class Fleet {
   /** Returns what the sessions of a profile used in the current period of its budget: {tokens, cost}. */
   async spent({ name, budget }, now = new Date()) {
     const day = now.toISOString().slice(0, 10);
-    const period = { day, month: day.slice(0, 7) }[budget?.per] ?? "total";
+    const period = new Map([["day", day], ["month", day.slice(0, 7)]]).get(budget?.per) ?? "total";
     const counter = async (unit) => {
       const m = await this.link.last("AGENT_SPENT", `${this.client.prefix}.spent.${name}.${period}.${unit}`);
       return m ? Number(JSON.parse(text(m)).val) : 0;

@@ -303,7 +303,7 @@ export class Link {
         const ask = { batch, expires: ATTEMPT_TIMEOUT * 1e6, max_bytes: BATCH_BYTES };
         this.nc.publish(`${this.api}CONSUMER.MSG.NEXT.${stream}.${name}`, JSON.stringify(ask), { reply: inbox });
         const before = delivered;
-        const end = Date.now() + ATTEMPT_TIMEOUT + 1000;
+        let end = Date.now() + ATTEMPT_TIMEOUT + 1000; // without a message: over a slow line a batch takes longer
         while (delivered < before + batch) {
           if (queue.length === 0) {
             await waker.sleep(end - Date.now(), signal);
@@ -314,6 +314,7 @@ export class Link {
           }
           const m = queue.shift();
           if (m instanceof Error) throw m;
+          end = Date.now() + ATTEMPT_TIMEOUT + 1000;
           if (headersOf(m)?.code >= 400 && m.data.length === 0) break; // end of the batch
           const place = delivery(m.reply);
           if (!place) continue;
