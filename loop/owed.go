@@ -135,9 +135,11 @@ type Known struct {
 func (k Known) Has(id string) bool { return slices.Contains(k.hashes, hashOf(id)) }
 
 // MayHaveForgotten reports whether a command that is not among them may be in the log all the same: commands are
-// forgotten, and its message is not newer than that of another command in the log.
+// forgotten, and its message is not newer than that of another command in the log, as far as is known. Of another inbox
+// it is not: that one may be restored from a backup.
 func (k Known) MayHaveForgotten(at schemas.InboxPosition) bool {
-	return k.forgot && at.StreamSeq > 0 && at.StreamSeq <= k.newest.StreamSeq && at.Inbox == k.newest.Inbox
+	return k.forgot && at.StreamSeq > 0 && k.newest.StreamSeq > 0 &&
+		(at.StreamSeq <= k.newest.StreamSeq || at.Inbox != k.newest.Inbox)
 }
 
 // Position returns the position of a command's message as the next event has it.
