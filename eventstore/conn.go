@@ -73,13 +73,20 @@ func (s *Store) retry(ctx context.Context, f func(ctx context.Context) error) er
 	}
 }
 
-// attempt calls f once, with AppendTimeout to finish. A change of the connection ends the context of f early: the
-// client library would wait for an answer that was lost with the old connection.
+// attempt calls f once, with AppendTimeout to finish.
 func (s *Store) attempt(ctx context.Context, f func(ctx context.Context) error) error {
-	lost, lose := context.WithCancelCause(ctx)
+	return s.connected(ctx, func(ctx context.Context) error {
+		one, cancel := context.WithTimeout(ctx, s.o.AppendTimeout)
+		defer cancel()
+		return f(one)
+	})
+}
+
+// connected calls f once. A change of the connection ends the context of f early: the client library would wait for an
+// answer that was lost with the old connection.
+func (s *Store) connected(ctx context.Context, f func(ctx context.Context) error) error {
+	one, lose := context.WithCancelCause(ctx)
 	defer lose(nil)
-	one, cancel := context.WithTimeout(lost, s.o.AppendTimeout)
-	defer cancel()
 	changed := s.watch.changed()
 	go func() {
 		select {

@@ -160,17 +160,27 @@ func (s *Store) countBlobs(ctx context.Context, subject string, want uint64) (ui
 // object returns the bytes of an object; the caller checks their digest. An error wraps errLost if it is missing or
 // incomplete.
 func (s *Store) object(ctx context.Context, name string) (data []byte, err error) {
-	err = s.inBlobs(ctx, func(ctx context.Context, bucket jetstream.ObjectStore) error {
-		err := s.checkObject(ctx, bucket, name)
+	err = s.inBlobs(ctx, func(one context.Context, bucket jetstream.ObjectStore) error {
+		err := s.checkObject(one, bucket, name)
 		if err != nil {
-			if err = s.heal(ctx, name, err); err == nil {
-				err = s.checkObject(ctx, bucket, name)
+			if err = s.heal(one, name, err); err == nil {
+				err = s.checkObject(one, bucket, name)
 			}
 		}
+		var info *jetstream.ObjectInfo
 		if err == nil {
-			data, err = s.readObject(ctx, bucket, name)
+			info, err = s.newestEntry(one, bucket, name)
+			if errors.Is(err, jetstream.ErrObjectNotFound) {
+				err = natsio.ErrBehind // it was there a moment ago
+			}
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return s.connected(ctx, func(ctx context.Context) error { // a large object may need more than AppendTimeout
+			data, err = s.readObject(ctx, info)
+			return err
+		})
 	})
 	if natsio.IsAny(err, jetstream.ErrObjectNotFound, errIncomplete, errOverlaid) {
 		return nil, fmt.Errorf("%w: %w", errLost, err)
@@ -181,14 +191,7 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 // readObject reads an object's chunks by a consumer: the role objects has no direct gets of chunks. If the stream has
 // as many consumers as it may have, it reads them by direct gets: any client that may read objects can create that many
 // consumers (decision 136).
-func (s *Store) readObject(ctx context.Context, bucket jetstream.ObjectStore, name string) ([]byte, error) {
-	info, err := s.newestEntry(ctx, bucket, name)
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		err = natsio.ErrBehind // it was there a moment ago
-	}
-	if err != nil {
-		return nil, err
-	}
+func (s *Store) readObject(ctx context.Context, info *jetstream.ObjectInfo) ([]byte, error) {
 	data, err := natsio.Object(ctx, s.js, info)
 	if !natsio.NoConsumersLeft(err) {
 		return data, err

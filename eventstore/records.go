@@ -150,15 +150,15 @@ func (r *batchReader) consume(ctx context.Context, yield func(record) bool) erro
 // consumer's deliveries.
 func (r *batchReader) fetch(ctx context.Context, consumer jetstream.Consumer, n int, delivered *uint64,
 	yield func(record) bool) (left uint64, err error) {
-	one, cancel := context.WithTimeout(ctx, r.s.o.AppendTimeout)
-	defer cancel()
 	limit := max(r.limit, 2*int(r.s.nc.MaxPayload()))
 	r.limit = batchBytes
-	release, err := natsio.Reserve(one, limit)
+	release, err := natsio.Reserve(ctx, r.s.nc, limit)
 	if err != nil {
 		return 0, err
 	}
 	defer release()
+	one, cancel := context.WithTimeout(ctx, r.s.o.AppendTimeout)
+	defer cancel()
 	batch, err := natsio.Fetch(one, consumer, n, limit)
 	if err != nil {
 		return 0, err
@@ -210,7 +210,7 @@ func (s *Store) batchGet(ctx context.Context, req getRequest, each func(rec reco
 
 // answer makes one request and returns the messages of the answer, also with an error.
 func (s *Store) answer(ctx context.Context, req getRequest) (messages []*nats.Msg, err error) {
-	release, err := natsio.Reserve(ctx, cmp.Or(req.MaxBytes, batchBytes))
+	release, err := natsio.Reserve(ctx, s.nc, cmp.Or(req.MaxBytes, batchBytes))
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ type Options struct {
 	// stay well below the server's max_payload.
 	BlobThreshold int
 	// AppendTimeout is how long to wait for the answer to an append before its outcome counts as unknown, and for the
-	// answer to a read before it is requested again; 0 means 5 s.
+	// answer to a read before it is requested again; 0 means 5 s. A payload that keeps arriving may take longer.
 	AppendTimeout time.Duration
 	// OutcomeTimeout is how long a log tries to find out the outcome of an append, and how long a read is retried while
 	// the server cannot be reached; 0 means 30 s.
@@ -189,7 +189,7 @@ func (s *Store) subjects(ctx context.Context) (all []string, err error) {
 
 // lastOf returns the newest message on each of at most batchEvents subjects.
 func (s *Store) lastOf(ctx context.Context, subjects []string) (last map[string]record, err error) {
-	err = s.retry(ctx, func(ctx context.Context) error {
+	err = s.retry(ctx, func(context.Context) error {
 		last = make(map[string]record, len(subjects))
 		return s.batchGet(ctx, getRequest{MultiLast: subjects}, func(rec record) error {
 			last[natsio.Added(rec.header, jetstream.SubjectHeader)] = rec

@@ -135,14 +135,14 @@ func (r *reader) batch(ctx context.Context) error {
 // fetch receives a batch, of which there may be a part with an error, and its size. If others have in memory what there
 // is room for, the batch is one message, which is yielded at once.
 func (r *reader) fetch(ctx context.Context) (messages []jetstream.Msg, size int, err error) {
-	one, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
 	n, limit := int(min(r.left, batchMessages)), max(batchBytes, 2*int(r.c.nc.MaxPayload()))
-	release, err := natsio.Reserve(one, limit)
+	release, err := natsio.Reserve(ctx, r.c.nc, limit)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer release()
+	one, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
 	if !r.ahead.add(limit) {
 		n = 1
 	}

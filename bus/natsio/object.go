@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -16,11 +17,15 @@ const (
 	objectIdle  = 30 * time.Second // for which a server keeps the consumer of a reader that was lost
 	objectBatch = 64               // chunks of one request
 	objectBytes = 4 << 20          // of one request
+	objectAhead = 16 << 20         // allocated before the first chunk has come
 )
 
 // Object returns the data of an object, of which a caller has read the entry. It checks the number of chunks, not the
 // digest. The error wraps [ErrBehind] if the replica that answers has fewer chunks than the entry names, and is
 // [jetstream.ErrBadObjectMeta] for an entry that names no chunks of its own.
+//
+// ctx need not have a limit of time: each answer of the server has one, which begins with the request. With a limit for
+// all of it, a large object could never be read over a slow connection, or while others have their turn ([Reserve]).
 //
 // The object store of nats.go reads with its older API: an object whose reading takes too long ends early and without
 // an error, and a goroutine may stay behind.
@@ -32,8 +37,10 @@ func Object(ctx context.Context, js jetstream.JetStream, info *jetstream.ObjectI
 	if info.Chunks == 0 {
 		return nil, nil
 	}
-	consumer, err := js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{FilterSubject: subject,
+	create, cancel := context.WithTimeout(ctx, answerTimeout)
+	consumer, err := js.CreateConsumer(create, stream, jetstream.ConsumerConfig{FilterSubject: subject,
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: objectIdle})
+	cancel()
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +51,7 @@ func Object(ctx context.Context, js jetstream.JetStream, info *jetstream.ObjectI
 	if n := consumer.CachedInfo().NumPending; n < all {
 		return nil, fmt.Errorf("object %.200q: %d chunks of %d: %w", info.Name, n, all, ErrBehind)
 	}
-	r := objectReader{consumer: consumer}
+	r := objectReader{nc: js.Conn(), consumer: consumer, data: make([]byte, 0, min(info.Size, objectAhead))}
 	for r.chunks < all {
 		if err := r.fetch(ctx, min(all-r.chunks, objectBatch)); err != nil {
 			return nil, fmt.Errorf("object %.200q: %w", info.Name, err)
@@ -54,24 +61,30 @@ func Object(ctx context.Context, js jetstream.JetStream, info *jetstream.ObjectI
 }
 
 type objectReader struct {
+	nc       *nats.Conn
 	consumer jetstream.Consumer
 	data     []byte
 	chunks   uint64
 }
 
-// fetch reads up to n chunks, at least one.
+// fetch reads up to n chunks, at least one. The server must not be silent for answerTimeout.
 func (r *objectReader) fetch(ctx context.Context, n uint64) error {
-	release, err := Reserve(ctx, objectBytes)
+	release, err := Reserve(ctx, r.nc, objectBytes)
 	if err != nil {
 		return err
 	}
 	defer release()
-	batch, err := Fetch(ctx, r.consumer, int(n), objectBytes)
+	one, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silent := time.AfterFunc(answerTimeout, cancel)
+	defer silent.Stop()
+	batch, err := Fetch(one, r.consumer, int(n), objectBytes)
 	if err != nil {
 		return err
 	}
 	before := r.chunks
 	for m := range batch.Messages() {
+		silent.Reset(answerTimeout)
 		at, err := m.Metadata()
 		switch {
 		case err != nil:

@@ -128,13 +128,13 @@ func (ix *Index) heads(ctx context.Context, from, upTo uint64) (map[string]uint6
 // consumer's deliveries.
 func (ix *Index) someHeads(ctx context.Context, consumer jetstream.Consumer, n int, delivered *uint64, upTo uint64,
 	heads map[string]uint64) (left uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	release, err := natsio.Reserve(ctx, headsBytes)
+	release, err := natsio.Reserve(ctx, ix.js.Conn(), headsBytes)
 	if err != nil {
 		return 0, err
 	}
 	defer release()
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
 	batch, err := natsio.Fetch(ctx, consumer, n, headsBytes)
 	if err != nil {
 		return 0, err

@@ -1,0 +1,112 @@
+package natsio
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Who waits gets its turn in the order in which it came, and waits only for others of its key. Nothing is kept of a key
+// that nobody uses.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns, got := NewTurns[string](10), []int{}
+		take := func(key string, n int) func() {
+			release, err := turns.Wait(t.Context(), key, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return release
+		}
+		first := take("a", 100) // all of them
+		for n, units := range []int{10, 1, 9} {
+			go func() {
+				defer take("a", units)()
+				got = append(got, n)
+			}()
+			synctest.Wait()
+		}
+		take("b", 10)()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := turns.Wait(ctx, "a", 1); !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller that has gone: %v", err)
+		}
+		if len(got) > 0 || turns.Idle() {
+			t.Errorf("%v had their turn before the first one's end", got)
+		}
+		first()
+		first()
+		synctest.Wait()
+		if slices.Sort(got[1:]); !slices.Equal(got, []int{0, 1, 2}) || !turns.Idle() { // the last two fit together
+			t.Errorf("turns %v; is anything left: %v", got, !turns.Idle())
+		}
+	})
+}
+
+// consumer is a consumer of a server that sends one chunk each time that every has passed.
+type consumer struct {
+	jetstream.Consumer
+	every time.Duration
+	sent  uint64
+}
+
+type chunk struct {
+	jetstream.Msg
+	seq uint64
+}
+
+func (c chunk) Data() []byte { return []byte("x") }
+
+func (c chunk) Metadata() (*jetstream.MsgMetadata, error) {
+	return &jetstream.MsgMetadata{Sequence: jetstream.SequencePair{Consumer: c.seq}}, nil
+}
+
+type chunks chan jetstream.Msg
+
+func (c chunks) Messages() <-chan jetstream.Msg { return c }
+func (c chunks) Error() error                   { return nil }
+
+func (c *consumer) Fetch(n int, _ ...jetstream.FetchOpt) (jetstream.MessageBatch, error) {
+	batch := make(chunks)
+	go func() {
+		defer close(batch)
+		for range n {
+			time.Sleep(c.every)
+			c.sent++
+			batch <- chunk{seq: c.sent}
+		}
+	}()
+	return batch, nil
+}
+
+// A reader may wait for its turn, and an object may take, as long as need be, if only the server is not silent. Readers
+// of another connection do not wait.
+func TestALargeObjectTakesItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nc := new(nats.Conn)
+		release, err := Reserve(t.Context(), nc, maxRequested)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Hour, release)
+		other, err := Reserve(t.Context(), new(nats.Conn), maxRequested)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other()
+		begun, r := time.Now(), objectReader{nc: nc, consumer: &consumer{every: answerTimeout / 2}}
+		err = r.fetch(t.Context(), objectBatch)
+		if took := time.Since(begun); err != nil || r.chunks != objectBatch || took < time.Hour+objectBatch*answerTimeout/2 {
+			t.Errorf("%d chunks after %s: %v", r.chunks, took, err)
+		}
+	})
+}
