@@ -106,3 +106,33 @@ func TestDecodedValuesCount(t *testing.T) {
 		}
 	}
 }
+
+// What a loop loads is held besides what its caller holds; who only shows it holds it instead.
+func TestPayloadsAreHeld(t *testing.T) {
+	t.Parallel()
+	views := bridge.NewViews(16 << 20) // of which one has half
+	follower, viewer := views.Hold("s1"), views.Hold("s1")
+	loaded, err := follower.Load(1 << 20)
+	if err == nil {
+		err = follower.Set(2 << 20)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := viewer.Show(1 << 20); !errors.Is(err, bridge.ErrFull) {
+		t.Errorf("a viewer beside 6 MiB: %v", err)
+	}
+	loaded()
+	shown, err := viewer.Show(1 << 20)
+	if err != nil {
+		t.Fatalf("a viewer beside 2 MiB: %v", err)
+	}
+	if err := errors.Join(viewer.Set(2<<20), follower.Set(4<<20)); err != nil {
+		t.Errorf("once it is encoded: %v", err)
+	}
+	shown()
+	follower.Release()
+	if _, err := views.Hold("s1").Load(1 << 30); err != nil {
+		t.Errorf("a large one alone: %v", err)
+	}
+}

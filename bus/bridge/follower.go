@@ -25,7 +25,8 @@ type Follower struct {
 	// Trackers observe every item before it is yielded.
 	Trackers []*client.Tracker
 	// Room is what the follower holds of a budget of views; nil for no limit. Without room, Open and Apply fail with
-	// [ErrFull]. It is to be released when the state is not needed any more.
+	// [ErrFull]. It is to be released when the state is not needed any more. The Session has to ask it for room
+	// ([Hold.Load]), so that payloads count before they are loaded.
 	Room *Hold
 	// Outlined keeps only the outline of the state ([loop.State.Outline]), which is small.
 	Outlined bool

@@ -229,15 +229,12 @@ func (f *approvals) message(ctx context.Context, m storedMsg, emit func(Approval
 		if len(f.waiting[session]) == 0 && schemas.EventType(s.Name) != schemas.EventApprovalRequested {
 			continue
 		}
-		var fetched error
-		e, err := s.Decode(func(ref string) (data []byte, err error) {
-			data, fetched = f.c.blob(ctx, ref)
-			return data, fetched
-		})
+		p := payload{c: f.c, session: session}
+		e, err := p.decode(ctx, s)
 		switch {
 		case err == nil:
 			err = f.event(e, m.seq, emit)
-		case fetched == nil || errors.Is(fetched, ErrDamaged):
+		case p.err == nil || errors.Is(p.err, ErrDamaged):
 			// Deleting a session removes its payloads before its log. This must not end the list of all other sessions.
 			f.c.o.Logger.Warn("skipped an event whose payload cannot be read", "session", session, "seq", s.Seq,
 				"type", s.Name, "err", err)

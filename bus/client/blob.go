@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -66,23 +67,62 @@ func (c *Client) putInput(ctx context.Context, subject string, data []byte) erro
 	})
 }
 
-// blob returns the payload of an event from the object store, after verifying its digest.
-func (c *Client) blob(ctx context.Context, ref string) (data []byte, err error) {
+// maxLoading limits the payloads that a client loads and decodes at once, of each session and of all together; the
+// others wait for their turn. One counts twice: for its bytes, and for what is decoded from them.
+const maxLoading = 64 << 20
+
+// Room is asked for room before a payload of so many bytes is loaded from the object store. If it returns an error, the
+// loop ends with it. release is called when the loop's caller is done with the event, or if it cannot be loaded.
+type Room func(bytes int) (release func(), err error)
+
+// WithRoom returns a handle of the session whose loops ask for room for large payloads. It is for programs that have
+// many loops at once, each of which may wait for its own client while it has an event of many megabytes.
+func (s *Session) WithRoom(room Room) *Session { return &Session{c: s.c, id: s.id, room: room} }
+
+// payload is the data of one event in the object store, while it is used.
+type payload struct {
+	c       *Client
+	session string
+	room    Room     // may be nil
+	turns   []func() // end the turn
+	held    func()   // returns the room, or is nil
+	err     error    // why the payload was not loaded
+}
+
+// decode decodes an event. The caller calls done after that with the payload.
+func (p *payload) decode(ctx context.Context, s schemas.StoredEvent) (schemas.Event, error) {
+	defer p.endTurn()
+	return s.Decode(func(ref string) (data []byte, err error) {
+		data, p.err = p.load(ctx, ref)
+		return data, p.err
+	})
+}
+
+// load returns the payload from the object store, after verifying its digest. Only the requests have limits of time,
+// and not the wait for a turn.
+func (p *payload) load(ctx context.Context, ref string) (data []byte, err error) {
+	c := p.c
 	name, ok := strings.CutPrefix(ref, blobScheme)
 	if !ok {
 		return nil, fmt.Errorf("%w: the data reference %.100q does not start with %s", ErrDamaged, ref, blobScheme)
 	}
-	err = c.retry(ctx, func(ctx context.Context) error {
-		store, err := c.js.ObjectStore(ctx, schemas.BucketBlobs)
+	err = c.retry(ctx, func(one context.Context) error {
+		store, err := c.js.ObjectStore(one, schemas.BucketBlobs)
 		var info *jetstream.ObjectInfo
 		if err == nil {
-			info, err = store.GetInfo(ctx, name)
+			info, err = store.GetInfo(one, name)
+		}
+		if errors.Is(err, jetstream.ErrObjectNotFound) {
+			err = c.missing(one, store, name)
+		}
+		if err == nil {
+			err = p.begin(ctx, int(min(info.Size, math.MaxInt32)))
 		}
 		if err == nil {
 			data, err = natsio.Object(ctx, c.js, info)
 		}
-		if errors.Is(err, jetstream.ErrObjectNotFound) {
-			err = c.missing(ctx, store, name)
+		if err != nil {
+			p.done()
 		}
 		if natsio.IsAny(err, jetstream.ErrObjectNotFound, jetstream.ErrBadObjectMeta) {
 			err = fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -96,6 +136,41 @@ func (c *Client) blob(ctx context.Context, ref string) (data []byte, err error) 
 		return nil, fmt.Errorf("%w: the payload %s does not match its digest", ErrDamaged, ref)
 	}
 	return data, nil
+}
+
+// begin waits for the turn of a payload, first among those of its session, so that a session with many followers takes
+// no more turns than others. Then it asks for room.
+func (p *payload) begin(ctx context.Context, size int) error {
+	const all = "" // no session has this id
+	for _, of := range []string{p.session, all} {
+		end, err := p.c.loading.Wait(ctx, of, 2*size)
+		if err != nil {
+			return err
+		}
+		p.turns = append(p.turns, end)
+	}
+	if p.room == nil {
+		return nil
+	}
+	var err error
+	p.held, err = p.room(size)
+	return err
+}
+
+func (p *payload) endTurn() {
+	for _, end := range p.turns {
+		end()
+	}
+	p.turns = nil
+}
+
+// done returns all that the payload has taken. Calling it again does nothing.
+func (p *payload) done() {
+	p.endTurn()
+	if p.held != nil {
+		p.held()
+		p.held = nil
+	}
 }
 
 // missing returns the error of a payload that is not found. The replica that was asked may be behind, so missing asks

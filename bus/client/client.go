@@ -26,7 +26,8 @@ type Client struct {
 	pendingLimit int  // messages of a live feed that wait for a slow reader
 	ahead        *shares.Shares
 	feeds        feeds
-	checkEvery   time.Duration // between two checks of a log for messages that did not arrive live
+	loading      *natsio.Turns[string] // bytes of payloads, by session, and "" for all
+	checkEvery   time.Duration         // between two checks of a log for messages that did not arrive live
 }
 
 // Connect connects to one or more servers, given as URLs separated by commas. If url is empty, it uses the URL of
@@ -73,8 +74,8 @@ func New(nc *nats.Conn, o Options) (*Client, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	return &Client{nc: nc, js: js, api: natsio.APIPrefix(js), subjects: subjects, o: o.withDefaults(),
-		pendingLimit: liveMessages, ahead: shares.New(maxAhead), feeds: feeds{bySubject: map[string]*feed{}},
-		checkEvery: lastCheck}, nil
+		pendingLimit: liveMessages, ahead: shares.New(maxAhead), loading: natsio.NewTurns[string](maxLoading),
+		feeds: feeds{bySubject: map[string]*feed{}}, checkEvery: lastCheck}, nil
 }
 
 // Close closes the connection if [Connect] made it; a connection passed to [New] stays open. Iterators that are

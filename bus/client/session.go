@@ -11,8 +11,9 @@ import (
 
 // Session is a handle of one session. It has no state and is safe for concurrent use.
 type Session struct {
-	c  *Client
-	id string
+	c    *Client
+	id   string
+	room Room
 }
 
 // ID returns the session's id.

@@ -25,7 +25,7 @@ func (s *Session) Watch(ctx context.Context, from uint64) iter.Seq2[Item, error]
 func (s *Session) follow(ctx context.Context, w *watcher) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		w := *w // each loop has its own state
-		w.c, w.session, w.open = s.c, s.id, map[uint64]*streamed{}
+		w.c, w.session, w.room, w.open = s.c, s.id, s.room, map[uint64]*streamed{}
 		w.yield = func(i Item) bool { return yield(i, nil) }
 		if w.from == 0 {
 			w.from, w.fromNow = math.MaxUint64, true
@@ -54,6 +54,7 @@ func (s *Session) follow(ctx context.Context, w *watcher) iter.Seq2[Item, error]
 type watcher struct {
 	c       *Client
 	session string
+	room    Room   // for payloads; may be nil
 	updates bool   // yield updates besides events
 	stored  bool   // end after what is stored now
 	from    uint64 // sequence of the first event to yield
@@ -183,7 +184,9 @@ func (w *watcher) event(ctx context.Context, s schemas.StoredEvent) error {
 		w.skip(s)
 		return nil
 	}
-	e, err := s.Decode(func(ref string) ([]byte, error) { return w.c.blob(ctx, ref) })
+	p := payload{c: w.c, session: w.session, room: w.room}
+	defer p.done()
+	e, err := p.decode(ctx, s)
 	if err != nil {
 		return err
 	}

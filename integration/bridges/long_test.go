@@ -21,7 +21,7 @@ func TestALongReplyIsSaidInLargePieces(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for prompt, want := range map[string]struct{ length, times int }{
-		"long":    {600 << 10, 20},
+		"long":    {400 << 10, 20},
 		"in bits": {20 << 10, 70}, // 1,280 updates: without a limit they would add up to 640 times the length
 	} {
 		t.Run(prompt, func(t *testing.T) { testReply(t, r, prompt, want.length, want.times) })

@@ -73,7 +73,7 @@ const chatToken = "a-token-of-the-chat"
 
 func newRig(t *testing.T, settings ...func(*host.Options)) *rig {
 	t.Helper()
-	more := longReply("^long", 600, 1<<10) + longReply("^in bits", 1280, 16) + bigCall
+	more := longReply("^long", 400, 1<<10) + longReply("^in bits", 1280, 16) + bigCall
 	model, err := scripted.Parse([]byte(strings.Replace(script, `"scripts": [`, `"scripts": [`+more, 1)))
 	if err != nil {
 		t.Fatal(err)

@@ -106,3 +106,52 @@ func TestNoRoomForAView(t *testing.T) {
 		t.Errorf("room was not released: %v", err)
 	}
 }
+
+// A long reply is in the object store. It has room before it is loaded, from every bridge: who finds none is told so,
+// and nothing was loaded for it.
+func TestNoRoomForALongReply(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.Prompt(t, "s1", "long")
+	r.Until(t, "s1", "the end of a run", system.Ends(1))
+	loads, err := r.client.NATS().SubscribeSync("$JS.API.CONSUMER.CREATE.OBJ_" + schemas.BucketBlobs + ".>")
+	if err == nil {
+		err = r.client.NATS().Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded := func() {
+		t.Helper()
+		if n, _, err := loads.Pending(); err != nil || n > 0 {
+			t.Errorf("%d payloads were loaded without room for them, %v", n, err)
+		}
+	}
+	one, other := r.views.Hold(""), r.views.Hold("")
+	if one.Set(views) != nil || other.Set(views) != nil { // each half of it
+		t.Fatal("the budget is not free")
+	}
+	const path = "/sessions/s1/events?after=0&follow=false"
+	for range 8 {
+		said, err := io.ReadAll(r.get(path).Body)
+		if err != nil || !strings.Contains(string(said), "event: error\ndata: {\"code\":\"overloaded\"") {
+			t.Fatalf("the events end with %s: %v", said[max(len(said)-500, 0):], err)
+		}
+	}
+	loaded()
+	viewer := r.chat("?session=s1&stateVersion=0", nil)
+	told := viewer.until(named("error"))
+	if f := told[len(told)-1]; !strings.Contains(string(f.Payload), `"overloaded"`) {
+		t.Errorf("the viewer is told %s", f.Payload)
+	}
+	loaded()
+	one.Release()
+	other.Release()
+	said, err := io.ReadAll(r.get(path).Body)
+	if err != nil || strings.Contains(string(said), "event: error") || len(said) < 400<<10 {
+		t.Errorf("with room, the events have %d bytes: %v", len(said), err)
+	}
+	if err := one.Set(views); err != nil {
+		t.Errorf("room was not released: %v", err)
+	}
+}

@@ -110,10 +110,11 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		bridge.Refuse(w, err)
 		return
 	}
-	session := b.c.Session(bridge.SessionID(in.ThreadID))
+	room := b.views.Hold(bridge.SessionID(in.ThreadID))
+	defer room.Release()
+	session := b.c.Session(bridge.SessionID(in.ThreadID)).WithRoom(room.Load)
 	run := &run{b: b, in: in, hold: hold, own: map[string]bool{},
-		follower: bridge.Follower{Session: session, Load: b.load, Room: b.views.Hold(session.ID())}}
-	defer run.follower.Room.Release()
+		follower: bridge.Follower{Session: session, Load: b.load, Room: room}}
 	if err = run.follower.Open(r.Context()); err == nil {
 		err = run.begin(r.Context())
 	}

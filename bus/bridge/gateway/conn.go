@@ -138,6 +138,7 @@ func (c *conn) project(ctx context.Context, s *client.Session, after uint64, now
 	var p lifecycle.Projection
 	hold := c.b.o.Views.Hold(s.ID())
 	defer hold.Release()
+	s = s.WithRoom(hold.Load)
 	if now {
 		f := bridge.Follower{Session: s, Load: c.b.o.Load, Outlined: true}
 		if err := f.Open(ctx); err != nil {

@@ -45,8 +45,9 @@ func isMessage(k schemas.CommandKind) bool {
 // again sends the end of a message that has ended by an event of the log. To the session it is nothing new, so no other
 // event of it follows for the client that has sent it again.
 func (p *peer) again(ctx context.Context, key, id string, until uint64) error {
-	f := bridge.Follower{Session: p.session(key), Outlined: true, Room: p.b.o.Views.Hold(bridge.SessionID(key))}
-	defer f.Room.Release()
+	room := p.b.o.Views.Hold(bridge.SessionID(key))
+	defer room.Release()
+	f := bridge.Follower{Session: p.session(key).WithRoom(room.Load), Outlined: true, Room: room}
 	var end *chat
 	v := newView(key, &f.State, false, func(_ string, payload any) error {
 		if c, ok := payload.(chat); ok && c.RunID == id && c.State != "delta" {

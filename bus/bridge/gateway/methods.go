@@ -119,7 +119,8 @@ func (p *peer) session(key string) *client.Session { return p.b.c.Session(bridge
 
 // open folds a session's log, to its outline or to all of its state. The caller releases the follower's room.
 func (p *peer) open(ctx context.Context, s *client.Session, outlined bool) (*bridge.Follower, error) {
-	f := &bridge.Follower{Session: s, Load: p.b.o.Load, Outlined: outlined, Room: p.b.o.Views.Hold(s.ID())}
+	room := p.b.o.Views.Hold(s.ID())
+	f := &bridge.Follower{Session: s.WithRoom(room.Load), Load: p.b.o.Load, Outlined: outlined, Room: room}
 	err := f.Open(ctx)
 	if err != nil {
 		f.Room.Release()

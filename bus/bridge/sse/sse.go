@@ -39,9 +39,9 @@ func New(c *client.Client, views *bridge.Budget) http.Handler {
 			bridge.Refuse(w, err)
 			return
 		}
-		s := c.Session(r.PathValue("session"))
-		hold := views.Hold(s.ID())
+		hold := views.Hold(r.PathValue("session"))
 		defer hold.Release()
+		s := c.Session(r.PathValue("session")).WithRoom(hold.Show)
 		if o.follow {
 			follow(w, r, s, o, hold)
 			return
@@ -134,7 +134,8 @@ type update struct {
 }
 
 // send sends an item, and returns false if the stream ends. While it waits for the client it holds the item and its
-// encoding; without room for them, an event "error" ends the stream, and the client may reconnect.
+// encoding, of which a payload was held before it was loaded; without room for them, an event "error" ends the stream,
+// and the client may reconnect.
 func send(stream *bridge.EventStream, item client.Item, hold *bridge.Hold) bool {
 	id, name, data, err := encoded(item)
 	if err == nil {
