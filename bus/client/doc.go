@@ -22,8 +22,8 @@
 //
 // Memory is bounded: all loops of a client have 64 MiB together that their callers have not taken. If the caller is
 // slower than the live feed, the client drops live messages and reads them from the log again. Payloads in the object
-// store are loaded in turn, and before that a loop may ask its caller for room ([Session.WithRoom]). Following runs in the
-// goroutine that ranges over the iterator, and releases its subscriptions and consumers when the loop ends.
+// store are loaded in turn, and before that a loop may ask its caller for room ([Session.WithRoom]). Following runs in
+// the goroutine that ranges over the iterator, and releases its subscriptions and consumers when the loop ends.
 //
 // # Commands and retries
 //

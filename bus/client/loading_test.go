@@ -41,8 +41,8 @@ func (a *author) loads() *nats.Subscription {
 	return sub
 }
 
-// A loop asks for room before it requests a payload, and returns it once its caller is done with the event. Without room
-// it ends with the caller's error, and requests nothing.
+// A loop asks for room before it requests a payload, and returns it once its caller is done with the event. Without
+// room it ends with the caller's error, and requests nothing.
 func TestRoomForPayloads(t *testing.T) {
 	t.Parallel()
 	const size = 300 << 10
