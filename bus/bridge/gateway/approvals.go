@@ -150,7 +150,7 @@ func (p *peer) followApprovals(ctx context.Context) {
 		defer p.asks.mu.Unlock()
 		p.asks.hold.Release()
 	}()
-	for a, err := range p.b.c.Approvals(ctx) {
+	for a, err := range p.b.asked.all(ctx) {
 		if err == nil {
 			err = p.approvalChanged(a)
 		}

@@ -55,6 +55,7 @@ type Bridge struct {
 	o       Options
 	places  *upgrade.Places
 	budget  *bridge.Budget
+	asked   *sharedApprovals
 	stop    chan struct{}
 	once    sync.Once
 	open    sync.WaitGroup
@@ -75,13 +76,15 @@ func New(c *client.Client, o Options) *Bridge {
 		o.Allowed = func(*http.Request, string) bool { return true }
 	}
 	return &Bridge{c: c, o: o, places: upgrade.NewPlaces(o.MaxConnections, maxSilent),
-		budget: bridge.NewBudget(bridge.MaxHeld, maxValues), stop: make(chan struct{}), started: time.Now()}
+		budget: bridge.NewBudget(bridge.MaxHeld, maxValues),
+		asked:  &sharedApprovals{follow: c.Approvals}, stop: make(chan struct{}), started: time.Now()}
 }
 
 // Close ends all connections and returns when they have ended.
 func (b *Bridge) Close() {
 	b.once.Do(func() { close(b.stop) })
 	b.open.Wait()
+	b.asked.running.Wait()
 }
 
 // ServeHTTP serves a WebSocket until it ends.
