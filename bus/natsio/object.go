@@ -15,6 +15,7 @@ var ErrBehind = errors.New("the replica that answers is behind")
 
 const (
 	objectIdle  = 30 * time.Second // for which a server keeps the consumer of a reader that was lost
+	objectWait  = 5 * time.Second  // limit for a server to send something
 	objectBatch = 64               // chunks of one request
 	objectBytes = 4 << 20          // of one request
 	objectAhead = 16 << 20         // allocated before the first chunk has come
@@ -37,7 +38,7 @@ func Object(ctx context.Context, js jetstream.JetStream, info *jetstream.ObjectI
 	if info.Chunks == 0 {
 		return nil, nil
 	}
-	create, cancel := context.WithTimeout(ctx, answerTimeout)
+	create, cancel := context.WithTimeout(ctx, objectWait)
 	consumer, err := js.CreateConsumer(create, stream, jetstream.ConsumerConfig{FilterSubject: subject,
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: objectIdle})
 	cancel()
@@ -67,7 +68,7 @@ type objectReader struct {
 	chunks   uint64
 }
 
-// fetch reads up to n chunks, at least one. The server must not be silent for answerTimeout.
+// fetch reads up to n chunks, at least one. The server must not be silent for objectWait.
 func (r *objectReader) fetch(ctx context.Context, n uint64) error {
 	release, err := Reserve(ctx, r.nc, objectBytes)
 	if err != nil {
@@ -76,7 +77,7 @@ func (r *objectReader) fetch(ctx context.Context, n uint64) error {
 	defer release()
 	one, cancel := context.WithCancel(ctx)
 	defer cancel()
-	silent := time.AfterFunc(answerTimeout, cancel)
+	silent := time.AfterFunc(objectWait, cancel)
 	defer silent.Stop()
 	batch, err := Fetch(one, r.consumer, int(n), objectBytes)
 	if err != nil {
@@ -84,7 +85,7 @@ func (r *objectReader) fetch(ctx context.Context, n uint64) error {
 	}
 	before := r.chunks
 	for m := range batch.Messages() {
-		silent.Reset(answerTimeout)
+		silent.Reset(objectWait)
 		at, err := m.Metadata()
 		switch {
 		case err != nil:

@@ -103,9 +103,9 @@ func TestALargeObjectTakesItsTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		other()
-		begun, r := time.Now(), objectReader{nc: nc, consumer: &consumer{every: answerTimeout / 2}}
+		begun, r := time.Now(), objectReader{nc: nc, consumer: &consumer{every: objectWait / 2}}
 		err = r.fetch(t.Context(), objectBatch)
-		if took := time.Since(begun); err != nil || r.chunks != objectBatch || took < time.Hour+objectBatch*answerTimeout/2 {
+		if took := time.Since(begun); err != nil || r.chunks != objectBatch || took < time.Hour+objectBatch*objectWait/2 {
 			t.Errorf("%d chunks after %s: %v", r.chunks, took, err)
 		}
 	})
