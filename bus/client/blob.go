@@ -89,7 +89,7 @@ type payload struct {
 	err     error    // why the payload was not loaded
 }
 
-// decode decodes an event. The caller calls done after that with the payload.
+// decode decodes an event. Whoever has set room calls done once the event is not needed any more.
 func (p *payload) decode(ctx context.Context, s schemas.StoredEvent) (schemas.Event, error) {
 	defer p.endTurn()
 	return s.Decode(func(ref string) (data []byte, err error) {
