@@ -48,6 +48,6 @@ func printed(io *cli.IO, o options, do func(*app) error) (err error) {
 	}()
 	a := &app{o: o, out: out, toTerm: cli.IsTerminal(io.Stdout)}
 	a.style = style(cli.WantsColour(io.Stdout, io.Getenv))
-	a.log = slog.New(slog.NewTextHandler(io.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	a.log = slog.New(slog.NewTextHandler(io.Stderr, cli.LogOptions(slog.LevelWarn)))
 	return do(a)
 }

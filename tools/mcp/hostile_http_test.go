@@ -231,6 +231,33 @@ func TestAListWithoutAnEnd(t *testing.T) {
 	}
 }
 
+// Of an error that a server makes, no more than a part is logged.
+func TestALongErrorIsCut(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("long ", 1<<20)
+	var lists atomic.Int64
+	r := start(t, t.TempDir(), badOverHTTP(t, func(w http.ResponseWriter, _ *http.Request, method string,
+		id json.RawMessage) bool {
+		switch method {
+		case "GET":
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n")
+			return true
+		case "tools/list":
+			if lists.Add(1) > 1 {
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-5,"message":"%s"}}`, id, long)
+				return true
+			}
+		}
+		return false
+	}), true)
+	r.eventually("a changed list is not read", func() bool { return strings.Contains(r.log.String(), "not read") })
+	if n := len(r.log.String()); n > 512<<10 {
+		t.Errorf("%d bytes are logged", n)
+	}
+}
+
 // Streams are not opened again without pause, whatever the server says of that.
 func TestAStreamThatEndsAtOnce(t *testing.T) {
 	t.Parallel()

@@ -124,10 +124,14 @@ func (r redactor) across(s string, at int) (begin, end int) {
 	return begin, end
 }
 
-// err returns an error with the same text without the secrets. It does not wrap the original, which contains them.
+// maxError is how many bytes of an error are kept: it repeats what the server says, up to a whole message.
+const maxError = 64 << 10
+
+// err returns an error with the same text, up to maxError, without the secrets. It does not wrap the original, which
+// contains them.
 func (r redactor) err(err error) error {
 	if err == nil {
 		return nil
 	}
-	return errors.New(r.text(err.Error()))
+	return errors.New(r.head(err.Error(), maxError))
 }

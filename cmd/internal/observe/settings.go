@@ -55,7 +55,7 @@ func checkEndpoint(endpoint string) error {
 func (o *Settings) Logger(streams *cli.IO) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(o.LogLevel)) // checked
-	options := &slog.HandlerOptions{Level: level}
+	options := cli.LogOptions(level)
 	logger := func(to io.Writer) *slog.Logger {
 		if o.LogJSON {
 			return slog.New(slog.NewJSONHandler(to, options))

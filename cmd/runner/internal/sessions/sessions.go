@@ -35,7 +35,7 @@ func (w *Where) with(ctx context.Context, io *cli.IO, use func(ctx context.Conte
 // reading is like with, for a log that is read with options.
 func (w *Where) reading(ctx context.Context, io *cli.IO, o eventstore.Options,
 	use func(ctx context.Context, p *place) error) error {
-	log := slog.New(slog.NewTextHandler(io.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := slog.New(slog.NewTextHandler(io.Stderr, cli.LogOptions(slog.LevelWarn)))
 	return w.Connection.Look(ctx, "loopbus runner sessions", log, func(ctx context.Context, conn *bus.Conn) error {
 		o.Subjects, o.Logger = conn.Subjects(), log
 		store, err := eventstore.New(conn.Events(), o)
