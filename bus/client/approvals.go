@@ -70,7 +70,7 @@ func (f *approvals) run(ctx context.Context) error {
 		return err
 	}
 	defer t.close()
-	if err := f.retryRead(ctx, f.readOpenRuns); err != nil {
+	if err := f.reread(ctx, f.readOpenRuns); err != nil {
 		return err
 	}
 	for _, list := range f.waiting {
@@ -81,7 +81,7 @@ func (f *approvals) run(ctx context.Context) error {
 		}
 	}
 	for {
-		if err := f.retryRead(ctx, f.catchUp); err != nil {
+		if err := f.reread(ctx, f.catchUp); err != nil {
 			return err
 		}
 		if err := f.deleted(ctx); err != nil {
@@ -95,18 +95,12 @@ func (f *approvals) run(ctx context.Context) error {
 	}
 }
 
-// retryRead calls read until it succeeds or fails with a permanent error.
-func (f *approvals) retryRead(ctx context.Context, read func(context.Context) error) error {
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		err := read(ctx)
-		if err == nil || !isTransient(err) || ctx.Err() != nil {
-			return err
-		}
-		if pause == maxPause {
-			f.c.o.Logger.Warn("reading approvals failed, will retry", "err", err)
-		}
-		wait(ctx, pause)
-	}
+func (f *approvals) reread(ctx context.Context, read func(context.Context) error) error {
+	return f.c.reread(ctx, f.c.o.Logger, func(ctx context.Context) (more bool, err error) {
+		before := f.at
+		err = read(ctx)
+		return f.at > before, err
+	})
 }
 
 // readOpenRuns reads the logs of the sessions whose last event belongs to a run in progress. A foreign message hides
@@ -179,7 +173,7 @@ func (f *approvals) listen(ctx context.Context, t *tap) (missed bool, err error)
 			if rec.seq > f.at+1 {
 				return true, nil
 			}
-			if err := f.message(ctx, rec, f.emit); isTransient(err) {
+			if err := f.message(ctx, rec, f.emit); f.c.isTransient(err) {
 				return false, nil
 			} else if err != nil {
 				return false, err

@@ -12,9 +12,11 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/bus/dial"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -138,4 +140,23 @@ func TestNewLeavesTheConnectionOpen(t *testing.T) {
 	if nc.IsClosed() || c.NATS() != nc || c.Subjects().Prefix() != "tenant.one" {
 		t.Error("the connection was closed, or is another one")
 	}
+}
+
+// A cluster that has just started may not know its streams yet: who watches waits for them.
+func TestAClusterKnowsItsStreamsLater(t *testing.T) {
+	t.Parallel()
+	url := startNATS(t, &server.Options{Cluster: server.ClusterOpts{Name: "three"}})
+	c := connect(t, url)
+	requests, err := c.NATS().SubscribeSync("$JS.API.CONSUMER.CREATE.AGENT_EVT.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := watch(t, c.Session("s1"), 1)
+	if _, err := requests.NextMsgWithContext(bustest.Deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	writer := bustest.Dial(t, bus.ConnOptions{URL: url})
+	bustest.Setup(t, writer, streams.Options{})
+	newAuthor(t, writer, "s1").begin()
+	w.want("1 message_start")
 }

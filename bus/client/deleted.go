@@ -43,7 +43,7 @@ func (f *approvals) deleted(ctx context.Context) error {
 		one, cancel := context.WithTimeout(ctx, attemptTimeout)
 		end, err := f.c.head(one, session)
 		cancel()
-		if isTransient(err) || ctx.Err() != nil {
+		if f.c.isTransient(err) || ctx.Err() != nil {
 			return nil // the next check asks again
 		}
 		a := f.missing[session]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -50,7 +51,8 @@ func (e *WithdrawnError) Error() string {
 }
 
 // ErrNoStreams is wrapped by errors of requests to a server without loopbus streams: no runner has used this server
-// yet, or the URL, the account or the JetStream domain is wrong.
+// yet, or the URL, the account or the JetStream domain is wrong. A cluster is asked again for RequestTimeout, because
+// one that has just started may not know its streams yet.
 var ErrNoStreams = errors.New("the server has no loopbus streams: start a runner with this server and account first, " +
 	"or check the URL, the account and the JetStream domain")
 
@@ -73,11 +75,15 @@ var ErrDeleted = errors.New("the session was deleted, with its log")
 // errStop is returned internally when the caller has left its loop.
 var errStop = errors.New("the caller left the loop")
 
-// isTransient reports whether an error is likely to disappear when a server, or the leader of a stream, is back.
-func isTransient(err error) bool {
+// isTransient reports whether an error is likely to disappear when a server, or the leader of a stream, is back. A
+// cluster that has just started may not know its streams yet.
+func (c *Client) isTransient(err error) bool {
 	if natsio.Passing(err) || natsio.IsAny(err, errIncomplete, jetstream.ErrConsumerNotFound,
 		jetstream.ErrConsumerDeleted, jetstream.ErrJetStreamNotEnabled) {
 		return true
+	}
+	if isAbsent(err) {
+		return c.nc.ConnectedClusterName() != ""
 	}
 	var query *schemas.QueryError
 	if errors.As(err, &query) {
@@ -88,6 +94,11 @@ func isTransient(err error) bool {
 		(api.Code == http.StatusServiceUnavailable || api.ErrorCode == errCodeDuplicateInProcess)
 }
 
+// isAbsent reports whether a server has answered that it has no such stream.
+func isAbsent(err error) bool {
+	return natsio.IsAny(err, jetstream.ErrStreamNotFound, jetstream.ErrBucketNotFound)
+}
+
 // errCodeDuplicateInProcess is the server's code for a message whose copy with the same id is being replicated. On a
 // retry the server knows the outcome.
 const errCodeDuplicateInProcess = 10158
@@ -96,7 +107,7 @@ const errCodeDuplicateInProcess = 10158
 // permitted: the violation is known only from the connection's last error, and the subject only from the text of that
 // error.
 func (c *Client) explain(err error, subjects ...string) error {
-	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) {
+	if isAbsent(err) {
 		return fmt.Errorf("%w (%w)", ErrNoStreams, err)
 	}
 	last := c.nc.LastError()
@@ -123,7 +134,7 @@ func (c *Client) retry(ctx context.Context, f func(ctx context.Context) error) e
 		err := f(one)
 		cancel()
 		limit *= 2
-		if err == nil || !isTransient(err) {
+		if err == nil || !c.isTransient(err) {
 			return err
 		}
 		if last == nil || !errors.Is(err, context.DeadlineExceeded) { // a timeout tells less than the error before it
@@ -143,6 +154,32 @@ func (c *Client) retry(ctx context.Context, f func(ctx context.Context) error) e
 		case all.Err() != nil:
 			return fmt.Errorf("gave up after %s: %w", c.o.RequestTimeout, last)
 		}
+	}
+}
+
+// reread calls read, which may continue where it has stopped, until it succeeds, fails with a permanent error, or ctx
+// ends. more reports whether a call has read something.
+func (c *Client) reread(ctx context.Context, log *slog.Logger, read func(context.Context) (more bool, err error),
+) error {
+	var refused time.Time // since when the server reports that it has no JetStream or no stream
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		more, err := read(ctx)
+		switch {
+		case err == nil || !c.isTransient(err) || ctx.Err() != nil:
+			return err
+		case !isAbsent(err) && !errors.Is(err, jetstream.ErrJetStreamNotEnabled):
+			refused = time.Time{}
+		case refused.IsZero():
+			refused = time.Now()
+		case time.Since(refused) > c.o.RequestTimeout:
+			return err
+		}
+		if more {
+			pause = minPause
+		} else if pause == maxPause {
+			log.Warn("reading failed, will retry", "err", err)
+		}
+		wait(ctx, pause)
 	}
 }
 

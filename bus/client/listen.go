@@ -47,7 +47,7 @@ func (w *watcher) listen(ctx context.Context, t *tap) error {
 			one, cancel := context.WithTimeout(ctx, attemptTimeout)
 			head, err := w.c.head(one, w.session)
 			cancel()
-			if err != nil && !isTransient(err) || ctx.Err() != nil {
+			if err != nil && !w.c.isTransient(err) || ctx.Err() != nil {
 				return errors.Join(err, ctx.Err())
 			}
 			if head.stream > w.at.stream {

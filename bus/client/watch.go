@@ -8,8 +8,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -98,31 +96,16 @@ func (w *watcher) run(ctx context.Context) error {
 
 // catchUp yields what is stored and was not yielded yet. It retries while the server cannot be reached.
 func (w *watcher) catchUp(ctx context.Context) error {
-	var refused time.Time // since when the server reports that it has no JetStream
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
+	log := w.c.o.Logger.With("session", w.session)
+	return w.c.reread(ctx, log, func(ctx context.Context) (more bool, err error) {
 		before := w.at
-		err := w.readLog(ctx)
+		err = w.readLog(ctx)
 		if err == nil && w.updates && w.reached() && len(w.open) > 0 {
 			err = w.readUpdates(ctx)
 		}
 		w.caughtUp = time.Now()
-		switch {
-		case err == nil || !isTransient(err) || ctx.Err() != nil:
-			return err
-		case !errors.Is(err, jetstream.ErrJetStreamNotEnabled):
-			refused = time.Time{}
-		case refused.IsZero():
-			refused = w.caughtUp
-		case w.caughtUp.Sub(refused) > w.c.o.RequestTimeout:
-			return err
-		}
-		if w.at != before {
-			pause = minPause
-		} else if pause == maxPause {
-			w.c.o.Logger.Warn("reading a session failed, will retry", "session", w.session, "seq", w.at.seq, "err", err)
-		}
-		wait(ctx, pause)
-	}
+		return w.at != before, err
+	})
 }
 
 // reached reports whether the log was processed up to from. Before, what is in progress may have ended for the caller,

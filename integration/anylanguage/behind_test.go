@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -56,4 +59,28 @@ func TestJavaScriptAwaitsAPayload(t *testing.T) {
 	if events != 1 {
 		t.Errorf("got %d events", events)
 	}
+}
+
+// A cluster that has just started may not know its streams yet. The client waits for them.
+func TestJavaScriptAwaitsAStream(t *testing.T) {
+	t.Parallel()
+	needsNode(t)
+	url := bustest.NATS(t, &server.Options{JetStream: true, Cluster: server.ClusterOpts{Name: "three"}}).ClientURL()
+	c := bustest.Dial(t, bus.ConnOptions{URL: url})
+	requests, err := c.NATS().SubscribeSync("$JS.API.CONSUMER.CREATE.AGENT_EVT.>")
+	if err == nil {
+		err = requests.AutoUnsubscribe(1)
+	}
+	if err == nil {
+		err = c.NATS().Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startScript(t, url, "history", "s1")
+	if _, err := requests.NextMsgWithContext(bustest.Deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Setup(t, c, streams.Options{})
+	s.lines(func(l line) { t.Errorf("got %+v", l) }) // there is no event, and no error
 }

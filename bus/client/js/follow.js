@@ -2,7 +2,7 @@
 
 import { eventsOf, updateOf } from "./log.js";
 import { parse } from "./numbers.js";
-import { added, bytesOf, DamagedError, DeletedError, isReadable, isTransient, MOST_BYTES, Waker } from "./stored.js";
+import { added, bytesOf, DamagedError, DeletedError, isReadable, isTransient, MOST_BYTES, NO_STREAM, Waker } from "./stored.js";
 
 // Limit of live messages that wait for a slow reader, besides MOST_BYTES. More are dropped, and read from the log.
 const LIVE_MESSAGES = 4096;
@@ -189,7 +189,7 @@ export class Follower {
         this.#deltas = m.seq;
       }
     } catch (err) {
-      if (err.code !== 10059) throw err; // the stream is in memory: after a server restart it does not exist until a runner creates it
+      if (err.code !== NO_STREAM) throw err; // the stream is in memory: after a server restart it does not exist until a runner creates it
     }
   }
 

@@ -91,6 +91,7 @@ export class DeletedError extends Error {
 const NO_RESPONDERS = "NoResponders"; // the name that NoRespondersError of @nats-io/nats-core has
 const TRANSIENT = new Set(["TransientError", "TimeoutError", NO_RESPONDERS, "NoRespondersError", "ConnectionError"]);
 const FLOODED = 10167; // too many messages of the stream wait to be stored; the server accepts a share of all attempts
+export const NO_STREAM = 10059;
 const TRANSIENT_CODES = new Set([10008, 10014, 10039, 10158, FLOODED]); // JetStream is starting, the consumer does not exist, a duplicate is being stored
 
 /** Reports whether no one was subscribed to the subject of a request. */
@@ -195,6 +196,11 @@ export class Link {
     return `${this.nc.options?.inboxPrefix ?? "_INBOX"}.${random()}`;
   }
 
+  /** Reports whether an error is likely to disappear by itself. A cluster that has just started may not know its streams yet. */
+  isTransient(err) {
+    return isTransient(err) || (err?.code === NO_STREAM && Boolean(this.nc.info?.cluster));
+  }
+
   /** Calls f with the time limit of one attempt, until it succeeds, fails for good, or the time is used up. */
   async retry(f, { signal, timeout = this.requestTimeout } = {}) {
     const end = Date.now() + timeout;
@@ -206,7 +212,7 @@ export class Link {
         this.check();
         return await f(Math.max(1, Math.min(limit, end - Date.now())));
       } catch (err) {
-        if (!isTransient(err)) throw err;
+        if (!this.isTransient(err)) throw err;
         if (last === undefined || err.name !== "TimeoutError") last = err; // a timeout tells less than the error before it
         if (err.code === FLOODED) pause = MIN_PAUSE;
         await sleep(Math.min(pause, Math.max(0, end - Date.now())), signal);
@@ -219,6 +225,7 @@ export class Link {
 
   /** Reads until it succeeds or fails for good. read is an async generator that resumes where it stopped. */
   async *retryRead(read, signal) {
+    let refused; // since when the server reports that it has no such stream
     for (let pause = MIN_PAUSE; ; pause = Math.min(2 * pause, MAX_PAUSE)) {
       try {
         for await (const item of read()) {
@@ -228,7 +235,9 @@ export class Link {
         return;
       } catch (err) {
         signal?.throwIfAborted();
-        if (!isTransient(err)) throw err;
+        if (!this.isTransient(err)) throw err;
+        if (err.code !== NO_STREAM) refused = undefined;
+        else if (Date.now() - (refused ??= Date.now()) > this.requestTimeout) throw err;
       }
       await sleep(pause, signal);
       signal?.throwIfAborted();
