@@ -51,16 +51,17 @@ func checkEndpoint(endpoint string) error {
 	return nil
 }
 
-// Logger returns the logger that the settings select, on standard error. While nobody reads that, lines are left out.
+// Logger returns the logger that the settings select, on standard error. While nobody reads that, lines are left out, and
+// so are lines of a message that is logged again and again.
 func (o *Settings) Logger(streams *cli.IO) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(o.LogLevel)) // checked
 	options := cli.LogOptions(level)
 	logger := func(to io.Writer) *slog.Logger {
 		if o.LogJSON {
-			return slog.New(slog.NewJSONHandler(to, options))
+			return slog.New(newSparing(slog.NewJSONHandler(to, options)))
 		}
-		return slog.New(slog.NewTextHandler(to, options))
+		return slog.New(newSparing(slog.NewTextHandler(to, options)))
 	}
 	log := logger(&patient{to: streams.Stderr, note: func(left int) []byte {
 		var line bytes.Buffer
