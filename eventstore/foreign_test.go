@@ -122,6 +122,23 @@ func TestForeignMessagesAreNoPartOfALog(t *testing.T) {
 	}
 }
 
+// A message with the header of a status, and without payload, is foreign like any other.
+func TestAStatusInALogIsForeign(t *testing.T) {
+	t.Parallel()
+	for _, byConsumer := range []bool{true, false} {
+		s, js := newJetStream(t, eventstore.Options{ByConsumer: byConsumer})
+		l := open(t, s, "s1")
+		mustAppend(t, l, event("s1", 1, "a"))
+		status := nats.NewMsg("agent.evt.s1")
+		status.Header.Set("Status", "409")
+		if _, err := js.PublishMsg(ctxOf(t), status); err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, l, event("s1", 2, "a"))
+		wantSeqs(t, fmt.Sprint("by consumer: ", byConsumer), seqs(t, s.Read(ctxOf(t), "s1", 1)), 2)
+	}
+}
+
 // Two writers that both find foreign messages never both extend the log, however their appends interleave.
 func TestForeignMessagesDoNotBreakTheFence(t *testing.T) {
 	t.Parallel()

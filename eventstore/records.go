@@ -127,17 +127,18 @@ const readerIdle = 30 * time.Second
 func (r *batchReader) consume(ctx context.Context, yield func(record) bool) error {
 	create, cancel := context.WithTimeout(ctx, r.s.o.AppendTimeout)
 	defer cancel()
-	consumer, err := r.s.js.CreateConsumer(create, schemas.StreamEvents, jetstream.ConsumerConfig{
+	made, err := r.s.js.CreateConsumer(create, schemas.StreamEvents, jetstream.ConsumerConfig{
 		FilterSubject: r.subject, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.last + 1,
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: readerIdle})
 	if err != nil {
 		return err
 	}
+	consumer := made.CachedInfo()
 	defer func() { // without a reply subject, so that no goroutine waits for the answer
-		subject := r.s.api + "CONSUMER.DELETE." + schemas.StreamEvents + "." + consumer.CachedInfo().Name
+		subject := r.s.api + "CONSUMER.DELETE." + schemas.StreamEvents + "." + consumer.Name
 		_ = r.s.nc.Publish(subject, nil)
 	}()
-	delivered, left := uint64(0), consumer.CachedInfo().NumPending
+	delivered, left := uint64(0), consumer.NumPending
 	for left > 0 {
 		if left, err = r.fetch(ctx, consumer, int(min(left, batchEvents)), &delivered, yield); err != nil {
 			return err
@@ -148,7 +149,7 @@ func (r *batchReader) consume(ctx context.Context, yield func(record) bool) erro
 
 // fetch yields up to n messages of a consumer, and returns how many more the consumer has. delivered counts the
 // consumer's deliveries.
-func (r *batchReader) fetch(ctx context.Context, consumer jetstream.Consumer, n int, delivered *uint64,
+func (r *batchReader) fetch(ctx context.Context, consumer *jetstream.ConsumerInfo, n int, delivered *uint64,
 	yield func(record) bool) (left uint64, err error) {
 	limit := max(r.limit, 2*int(r.s.nc.MaxPayload()))
 	r.limit = batchBytes
@@ -159,16 +160,14 @@ func (r *batchReader) fetch(ctx context.Context, consumer jetstream.Consumer, n 
 	defer release()
 	one, cancel := context.WithTimeout(ctx, r.s.o.AppendTimeout)
 	defer cancel()
-	batch, err := natsio.Fetch(one, consumer, n, limit)
-	if err != nil {
-		return 0, err
-	}
-	before := *delivered
-	messages := make([]jetstream.Msg, 0, n)
-	for m := range batch.Messages() {
-		messages = append(messages, m)
+	messages := make([]*nats.Msg, 0, n)
+	for m, failed := range natsio.Fetch(one, r.s.js, consumer, n, limit) {
+		if err = failed; err == nil {
+			messages = append(messages, m)
+		}
 	}
 	release()
+	before := *delivered
 	for _, m := range messages {
 		at, err := m.Metadata()
 		if err != nil {
@@ -182,14 +181,14 @@ func (r *batchReader) fetch(ctx context.Context, consumer jetstream.Consumer, n 
 			return 0, errStop
 		}
 		r.last = at.Sequence.Stream
-		if !yield(record{stream: r.last, header: m.Headers(), payload: m.Data()}) || r.last == r.upTo {
+		if !yield(record{stream: r.last, header: m.Header, payload: m.Data}) || r.last == r.upTo {
 			return 0, errStop
 		}
 	}
 	if *delivered == before {
-		return 0, errors.Join(errAgain, batch.Error())
+		return 0, errors.Join(errAgain, err)
 	}
-	return left, batch.Error()
+	return left, err
 }
 
 // batchGet makes one request and calls each for every message of the answer, until each fails. It has received the

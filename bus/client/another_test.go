@@ -149,6 +149,22 @@ func TestACommitArrivesTwice(t *testing.T) {
 	}
 }
 
+// A message with the header of a status, and without payload, is foreign like any other.
+func TestAStatusInALogIsForeign(t *testing.T) {
+	t.Parallel()
+	_, a, s := start(t)
+	a.commit(&schemas.TurnStart{})
+	status := nats.NewMsg("agent.evt.s1")
+	status.Header.Set("Status", "409")
+	ack, err := a.c.JetStream().PublishMsg(bustest.Deadline(t), status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.stream = ack.Sequence
+	a.commit(&schemas.TurnEnd{})
+	watch(t, s, 1).want("1 turn_start", "2 turn_end")
+}
+
 // The payload of a commit's second event cannot be fetched. The follower reads the commit again, until it can, or
 // until another log has begun.
 func TestACommitIsReadAgain(t *testing.T) {

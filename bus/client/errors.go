@@ -79,7 +79,7 @@ var errStop = errors.New("the caller left the loop")
 // cluster that has just started may not know its streams yet.
 func (c *Client) isTransient(err error) bool {
 	if natsio.Passing(err) || natsio.IsAny(err, errIncomplete, jetstream.ErrConsumerNotFound,
-		jetstream.ErrConsumerDeleted, jetstream.ErrJetStreamNotEnabled) {
+		jetstream.ErrJetStreamNotEnabled) {
 		return true
 	}
 	if isAbsent(err) {

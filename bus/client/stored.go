@@ -67,10 +67,10 @@ func (c *Client) readStored(ctx context.Context, stream, subject string, o jetst
 			yield(storedMsg{}, c.explain(err, c.api+"CONSUMER.CREATE."+stream+"."))
 			return
 		}
-		name := consumer.CachedInfo().Name
+		info := consumer.CachedInfo()
 		// No reply is needed: if the request is lost, the server deletes the consumer after readerIdle.
-		defer func() { _ = c.nc.Publish(c.api+"CONSUMER.DELETE."+stream+"."+name, nil) }()
-		r := &reader{c: c, consumer: consumer, left: consumer.CachedInfo().NumPending, yield: yield,
+		defer func() { _ = c.nc.Publish(c.api+"CONSUMER.DELETE."+stream+"."+info.Name, nil) }()
+		r := &reader{c: c, consumer: info, left: info.NumPending, yield: yield,
 			ahead: ahead{of: c.ahead, caller: subject}}
 		defer r.ahead.close()
 		for r.left > 0 {
@@ -95,7 +95,7 @@ func startAfter(seq uint64) jetstream.ConsumerConfig {
 // reader reads one consumer to its end.
 type reader struct {
 	c        *Client
-	consumer jetstream.Consumer
+	consumer *jetstream.ConsumerInfo
 	ahead    ahead  // what was received and not yielded
 	seq      uint64 // consumer sequence of the last message
 	left     uint64 // messages still to be delivered
@@ -115,9 +115,9 @@ func (r *reader) batch(ctx context.Context) error {
 		}
 		r.seq, r.left = meta.Sequence.Consumer, meta.NumPending
 		messages[i] = nil
-		waiting -= messageSize(msg)
+		waiting -= msg.Size()
 		r.ahead.keep(waiting)
-		if !r.yield(storedMsg{msg.Subject(), meta.Sequence.Stream, msg.Headers(), msg.Data()}, nil) {
+		if !r.yield(storedMsg{msg.Subject, meta.Sequence.Stream, msg.Header, msg.Data}, nil) {
 			return errStop
 		}
 	}
@@ -134,7 +134,7 @@ func (r *reader) batch(ctx context.Context) error {
 
 // fetch receives a batch, of which there may be a part with an error, and its size. If others have in memory what there
 // is room for, the batch is one message, which is yielded at once.
-func (r *reader) fetch(ctx context.Context) (messages []jetstream.Msg, size int, err error) {
+func (r *reader) fetch(ctx context.Context) (messages []*nats.Msg, size int, err error) {
 	n, limit := int(min(r.left, batchMessages)), max(batchBytes, 2*int(r.c.nc.MaxPayload()))
 	release, err := natsio.Reserve(ctx, r.c.nc, limit)
 	if err != nil {
@@ -146,18 +146,14 @@ func (r *reader) fetch(ctx context.Context) (messages []jetstream.Msg, size int,
 	if !r.ahead.add(limit) {
 		n = 1
 	}
-	batch, err := natsio.Fetch(one, r.consumer, n, limit)
-	if err != nil {
-		return nil, 0, err
-	}
-	for msg := range batch.Messages() {
-		messages, size = append(messages, msg), size+messageSize(msg)
+	for msg, failed := range natsio.Fetch(one, r.c.js, r.consumer, n, limit) {
+		if err = failed; err == nil {
+			messages, size = append(messages, msg), size+msg.Size()
+		}
 	}
 	r.ahead.keep(size)
-	return messages, size, batch.Error()
+	return messages, size, err
 }
-
-func messageSize(m jetstream.Msg) int { return (&nats.Msg{Header: m.Headers(), Data: m.Data()}).Size() }
 
 // position is a position in a session's log: its end, or how far it was read. Both fields are 0 for an empty log.
 type position struct {

@@ -3,7 +3,6 @@ package natsio
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -108,7 +107,7 @@ func (c *consumption) receive(m *nats.Msg) {
 	case isAnswered(m.Header):
 		err = c.answered(token)
 	default:
-		err = fmt.Errorf("the consumer is lost: %s %s", m.Header.Get("Status"), m.Header.Get("Description"))
+		err = lostBy(m)
 	}
 	if err != nil {
 		c.end(err)

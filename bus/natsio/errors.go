@@ -26,8 +26,9 @@ func Leaderless(err error) bool {
 // has elected a leader.
 func Passing(err error) bool {
 	return TooMany(err) || Leaderless(err) ||
-		IsAny(err, ErrBehind, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,
-			nats.ErrConnectionReconnecting, nats.ErrStaleConnection, jetstream.ErrNoStreamResponse, context.DeadlineExceeded)
+		IsAny(err, ErrBehind, ErrConsumerLost, nats.ErrNoResponders, nats.ErrTimeout, nats.ErrReconnectBufExceeded,
+			nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrStaleConnection, jetstream.ErrNoStreamResponse,
+			context.DeadlineExceeded)
 }
 
 // IsAny reports whether [errors.Is] is true of an error and any of the targets.

@@ -3,9 +3,11 @@ package natsio_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/bustest"
@@ -17,7 +19,17 @@ type late struct{ context.Context }
 
 func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Nanosecond), true }
 
-func TestAFetchThatIsLateSaysSo(t *testing.T) {
+// fetch returns the data of what a fetch yields, and its error.
+func fetch(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, n, limit int) (data []string, err error) {
+	for m, failed := range natsio.Fetch(ctx, js, c.CachedInfo(), n, limit) {
+		if err = failed; err == nil {
+			data = append(data, string(m.Data))
+		}
+	}
+	return data, err
+}
+
+func TestFetch(t *testing.T) {
 	t.Parallel()
 	ctx := bustest.Deadline(t)
 	js := bustest.Connect(t, bustest.Server(t)).JetStream()
@@ -29,20 +41,42 @@ func TestAFetchThatIsLateSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := natsio.Fetch(late{ctx}, c, 1, 1<<10); !errors.Is(err, context.DeadlineExceeded) || !natsio.Passing(err) {
+	if _, err := fetch(late{ctx}, js, c, 1, 1<<10); !errors.Is(err, context.DeadlineExceeded) || !natsio.Passing(err) {
 		t.Errorf("too late: %v", err)
 	}
-	if _, err := natsio.Fetch(ctx, c, 0, 1<<10); err == nil || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("no messages: %v", err)
+	soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	if data, err := fetch(soon, js, c, 1, 1<<10); err != nil && !natsio.Passing(err) || data != nil {
+		t.Errorf("of an empty stream: %q, %v", data, err)
 	}
-	if _, err := js.Publish(ctx, "s", []byte("x")); err != nil {
+	status := nats.NewMsg("s") // a stored message is none, whatever its header
+	status.Header.Set("Status", "409")
+	for _, m := range []*nats.Msg{{Subject: "s", Data: []byte("a")}, status, {Subject: "s", Data: []byte("b")},
+		{Subject: "s", Data: make([]byte, 1<<10)}} {
+		if _, err := js.PublishMsg(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if data, err := fetch(ctx, js, c, 10, 1<<10); err != nil || !slices.Equal(data, []string{"a", "", "b"}) {
+		t.Errorf("fetched %q, %v", data, err)
+	}
+	deleted := make(chan error)
+	go func() {
+		for {
+			info, err := c.Info(ctx)
+			if err != nil || info.NumWaiting > 0 {
+				break
+			}
+		}
+		deleted <- js.DeleteConsumer(ctx, "S", c.CachedInfo().Name)
+	}()
+	if data, err := fetch(ctx, js, c, 2, 4<<10); len(data) != 1 || !errors.Is(err, natsio.ErrConsumerLost) {
+		t.Errorf("%d messages of a consumer that is deleted: %v", len(data), err)
+	}
+	if err := <-deleted; err != nil {
 		t.Fatal(err)
 	}
-	batch, err := natsio.Fetch(ctx, c, 1, 1<<10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m := <-batch.Messages(); m == nil || string(m.Data()) != "x" {
-		t.Errorf("fetched %v, %v", m, batch.Error())
+	if _, err := fetch(ctx, js, c, 1, 1<<10); !natsio.Passing(err) {
+		t.Errorf("of a consumer that was deleted: %v", err)
 	}
 }

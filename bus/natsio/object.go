@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -39,20 +40,24 @@ func Object(ctx context.Context, js jetstream.JetStream, info *jetstream.ObjectI
 		return nil, nil
 	}
 	create, cancel := context.WithTimeout(ctx, objectWait)
-	consumer, err := js.CreateConsumer(create, stream, jetstream.ConsumerConfig{FilterSubject: subject,
+	made, err := js.CreateConsumer(create, stream, jetstream.ConsumerConfig{FilterSubject: subject,
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: objectIdle})
 	cancel()
 	if err != nil {
 		return nil, err
 	}
+	consumer := made.CachedInfo()
 	defer func() { // without a reply subject, so that no goroutine waits for the answer
-		_ = js.Conn().Publish(APIPrefix(js)+"CONSUMER.DELETE."+stream+"."+consumer.CachedInfo().Name, nil)
+		_ = js.Conn().Publish(APIPrefix(js)+"CONSUMER.DELETE."+stream+"."+consumer.Name, nil)
 	}()
 	all := uint64(info.Chunks)
-	if n := consumer.CachedInfo().NumPending; n < all {
+	if n := consumer.NumPending; n < all {
 		return nil, fmt.Errorf("object %.200q: %d chunks of %d: %w", info.Name, n, all, ErrBehind)
 	}
-	r := objectReader{nc: js.Conn(), consumer: consumer, data: make([]byte, 0, min(info.Size, objectAhead))}
+	r := objectReader{nc: js.Conn(), data: make([]byte, 0, min(info.Size, objectAhead))}
+	r.next = func(ctx context.Context, n int) iter.Seq2[*nats.Msg, error] {
+		return Fetch(ctx, js, consumer, n, objectBytes)
+	}
 	for r.chunks < all {
 		if err := r.fetch(ctx, min(all-r.chunks, objectBatch)); err != nil {
 			return nil, fmt.Errorf("object %.200q: %w", info.Name, err)
@@ -62,10 +67,10 @@ func Object(ctx context.Context, js jetstream.JetStream, info *jetstream.ObjectI
 }
 
 type objectReader struct {
-	nc       *nats.Conn
-	consumer jetstream.Consumer
-	data     []byte
-	chunks   uint64
+	nc     *nats.Conn
+	next   func(ctx context.Context, n int) iter.Seq2[*nats.Msg, error] // yields up to n chunks
+	data   []byte
+	chunks uint64
 }
 
 // fetch reads up to n chunks, at least one. The server must not be silent for objectWait.
@@ -79,12 +84,11 @@ func (r *objectReader) fetch(ctx context.Context, n uint64) error {
 	defer cancel()
 	silent := time.AfterFunc(objectWait, cancel)
 	defer silent.Stop()
-	batch, err := Fetch(one, r.consumer, int(n), objectBytes)
-	if err != nil {
-		return err
-	}
 	before := r.chunks
-	for m := range batch.Messages() {
+	for m, failed := range r.next(one, int(n)) {
+		if err = failed; err != nil {
+			break
+		}
 		silent.Reset(objectWait)
 		at, err := m.Metadata()
 		switch {
@@ -94,10 +98,10 @@ func (r *objectReader) fetch(ctx context.Context, n uint64) error {
 			return fmt.Errorf("chunk %d is missing: %w", r.chunks+1, ErrBehind)
 		}
 		r.chunks++
-		r.data = append(r.data, m.Data()...)
+		r.data = append(r.data, m.Data...)
 	}
 	if r.chunks == before {
-		return errors.Join(context.DeadlineExceeded, batch.Error())
+		return errors.Join(context.DeadlineExceeded, err)
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func (p *Push) Received(m *nats.Msg) (*nats.MsgMetadata, error) {
 		last, err := strconv.ParseUint(m.Header.Get("Nats-Last-Consumer"), 10, 64)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("the consumer is lost: %s %s", m.Header.Get("Status"), m.Header.Get("Description"))
+			return nil, lostBy(m)
 		case last != p.last:
 			return nil, fmt.Errorf("%w: delivery %d is the last, and %d has arrived", errMissed, last, p.last)
 		}

@@ -3,12 +3,13 @@ package natsio
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Who waits gets its turn in the order in which it came, and waits only for others of its key. Nothing is kept of a key
@@ -50,40 +51,21 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// consumer is a consumer of a server that sends one chunk each time that every has passed.
-type consumer struct {
-	jetstream.Consumer
-	every time.Duration
-	sent  uint64
-}
-
-type chunk struct {
-	jetstream.Msg
-	seq uint64
-}
-
-func (c chunk) Data() []byte { return []byte("x") }
-
-func (c chunk) Metadata() (*jetstream.MsgMetadata, error) {
-	return &jetstream.MsgMetadata{Sequence: jetstream.SequencePair{Consumer: c.seq}}, nil
-}
-
-type chunks chan jetstream.Msg
-
-func (c chunks) Messages() <-chan jetstream.Msg { return c }
-func (c chunks) Error() error                   { return nil }
-
-func (c *consumer) Fetch(n int, _ ...jetstream.FetchOpt) (jetstream.MessageBatch, error) {
-	batch := make(chunks)
-	go func() {
-		defer close(batch)
-		for range n {
-			time.Sleep(c.every)
-			c.sent++
-			batch <- chunk{seq: c.sent}
+// slowly yields chunks, one after each pause.
+func slowly(pause time.Duration) func(context.Context, int) iter.Seq2[*nats.Msg, error] {
+	sent := 0
+	return func(_ context.Context, n int) iter.Seq2[*nats.Msg, error] {
+		return func(yield func(*nats.Msg, error) bool) {
+			for range n {
+				time.Sleep(pause)
+				sent++
+				reply := fmt.Sprintf("$JS.ACK.S.C.1.1.%d.1.0", sent)
+				if !yield(&nats.Msg{Sub: new(nats.Subscription), Reply: reply, Data: []byte("x")}, nil) {
+					return
+				}
+			}
 		}
-	}()
-	return batch, nil
+	}
 }
 
 // A reader may wait for its turn, and an object may take, as long as need be, if only the server is not silent. Readers
@@ -102,7 +84,7 @@ func TestALargeObjectTakesItsTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		other()
-		begun, r := time.Now(), objectReader{nc: nc, consumer: &consumer{every: objectWait / 2}}
+		begun, r := time.Now(), objectReader{nc: nc, next: slowly(objectWait / 2)}
 		err = r.fetch(t.Context(), objectBatch)
 		if took := time.Since(begun); err != nil || r.chunks != objectBatch || took < time.Hour+objectBatch*objectWait/2 {
 			t.Errorf("%d chunks after %s: %v", r.chunks, took, err)

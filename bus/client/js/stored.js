@@ -324,8 +324,8 @@ export class Link {
           const m = queue.shift();
           if (m instanceof Error) throw m;
           end = Date.now() + ATTEMPT_TIMEOUT + 1000;
-          if (headersOf(m)?.code >= 400 && m.data.length === 0) break; // end of the batch
           const place = delivery(m.reply);
+          if (!place && headersOf(m)?.code >= 400) break; // a status: the end of the batch
           if (!place) continue;
           if (place.consumer !== delivered + 1) throw new TransientError("a message of the batch is missing");
           delivered = place.consumer;

@@ -117,7 +117,7 @@ func (ix *Index) heads(ctx context.Context, from, upTo uint64) (map[string]uint6
 	}()
 	heads := make(map[string]uint64)
 	for delivered, left := uint64(0), info.NumPending; left > 0; {
-		if left, err = ix.someHeads(ctx, consumer, int(min(left, headsBatch)), &delivered, upTo, heads); err != nil {
+		if left, err = ix.someHeads(ctx, info, int(min(left, headsBatch)), &delivered, upTo, heads); err != nil {
 			return nil, fmt.Errorf("index: read %s from %d: %w", schemas.StreamEvents, from+1, err)
 		}
 	}
@@ -126,7 +126,7 @@ func (ix *Index) heads(ctx context.Context, from, upTo uint64) (map[string]uint6
 
 // someHeads reads n messages into heads, and returns how many are left up to a sequence. delivered counts the
 // consumer's deliveries.
-func (ix *Index) someHeads(ctx context.Context, consumer jetstream.Consumer, n int, delivered *uint64, upTo uint64,
+func (ix *Index) someHeads(ctx context.Context, consumer *jetstream.ConsumerInfo, n int, delivered *uint64, upTo uint64,
 	heads map[string]uint64) (left uint64, err error) {
 	release, err := natsio.Reserve(ctx, ix.js.Conn(), headsBytes)
 	if err != nil {
@@ -135,12 +135,11 @@ func (ix *Index) someHeads(ctx context.Context, consumer jetstream.Consumer, n i
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	batch, err := natsio.Fetch(ctx, consumer, n, headsBytes)
-	if err != nil {
-		return 0, err
-	}
 	before := *delivered
-	for m := range batch.Messages() {
+	for m, failed := range natsio.Fetch(ctx, ix.js, consumer, n, headsBytes) {
+		if err = failed; err != nil {
+			break
+		}
 		at, err := m.Metadata()
 		if err != nil {
 			return 0, err
@@ -148,7 +147,7 @@ func (ix *Index) someHeads(ctx context.Context, consumer jetstream.Consumer, n i
 		if *delivered++; at.Sequence.Consumer != *delivered {
 			return 0, fmt.Errorf("delivery %d is missing", *delivered)
 		}
-		if session, err := ix.subjects.ParseEvent(m.Subject()); err == nil && at.Sequence.Stream <= upTo {
+		if session, err := ix.subjects.ParseEvent(m.Subject); err == nil && at.Sequence.Stream <= upTo {
 			heads[session] = at.Sequence.Stream
 		}
 		if left = at.NumPending; at.Sequence.Stream >= upTo {
@@ -156,9 +155,9 @@ func (ix *Index) someHeads(ctx context.Context, consumer jetstream.Consumer, n i
 		}
 	}
 	if *delivered == before {
-		return 0, errors.Join(context.DeadlineExceeded, batch.Error())
+		return 0, errors.Join(context.DeadlineExceeded, err)
 	}
-	return left, batch.Error()
+	return left, err
 }
 
 // newest returns the largest stream sequence that an entry includes.

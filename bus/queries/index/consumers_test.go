@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -33,4 +35,18 @@ func TestComparisonsLeaveNoConsumer(t *testing.T) {
 	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("the server has deleted them by itself, after %s", took)
 	}
+}
+
+// A message with the header of a status ends no comparison: only a server sends a status, and not as a message of a
+// stream.
+func TestAStatusInALogEndsNoComparison(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.session(nil, "s1").say(turn(1, "x")...)
+	r.spoil("s1", nats.Header{"Status": {"409"}})
+	r.session(nil, "s2").say(turn(1, "x")...)
+	ix := r.open(r.quick())
+	reaches(t, ix, "s1", 8)
+	reaches(t, ix, "s2", 8)
+	bustest.Eventually(t, "the first comparison is completed", func() bool { return !ix.View().Partial })
 }

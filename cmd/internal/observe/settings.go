@@ -51,8 +51,8 @@ func checkEndpoint(endpoint string) error {
 	return nil
 }
 
-// Logger returns the logger that the settings select, on standard error. Lines are left out while nobody reads that, and
-// of a message that comes too often.
+// Logger returns the logger that the settings select, on standard error. It leaves lines out while nobody reads that,
+// and of a message that comes too often.
 func (o *Settings) Logger(streams *cli.IO) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(o.LogLevel)) // checked
