@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -16,11 +17,11 @@ import (
 
 // ValidReply returns the reply in a form that an event can hold: everything in valid UTF-8; {} in place of arguments
 // that are not JSON or nested too deep; a possible usage ([Usage.Clamped]); text in place of blocks that no reply may
-// have; and a known stop reason. It returns the same reply if nothing has to change.
+// have; a known stop reason; and an error of at most 64 KiB. It returns the same reply if nothing has to change.
 func ValidReply(m *AssistantMessage) *AssistantMessage {
 	content := validContents(m.Content, replyBlock)
 	reason, at := validReason(m), min(max(m.Timestamp, 0), MaxInteger)
-	if content == nil && m.Usage == m.Usage.Clamped() && utf8.ValidString(m.ErrorMessage) && m.StopReason == reason &&
+	if content == nil && m.Usage == m.Usage.Clamped() && validError(m.ErrorMessage) == m.ErrorMessage && m.StopReason == reason &&
 		m.Timestamp == at && utf8.ValidString(m.ResponseID) && utf8.ValidString(m.ResponseModel) {
 		return m
 	}
@@ -29,9 +30,21 @@ func ValidReply(m *AssistantMessage) *AssistantMessage {
 		mended.Content = content
 	}
 	mended.Usage, mended.StopReason, mended.Timestamp = m.Usage.Clamped(), reason, at
-	mended.ErrorMessage = valid(m.ErrorMessage)
+	mended.ErrorMessage = validError(m.ErrorMessage)
 	mended.ResponseID, mended.ResponseModel = valid(m.ResponseID), valid(m.ResponseModel)
 	return &mended
+}
+
+// maxError is how many bytes of an error a reply keeps. A failed reply stays in the context of its session, whose size is
+// limited, and every model server may fail.
+const maxError = 64 << 10
+
+func validError(text string) string {
+	if len(text) <= maxError {
+		return valid(text)
+	}
+	end := fmt.Sprintf("… (%d bytes)", len(text))
+	return strings.ToValidUTF8(text[:maxError-len(end)], "") + end
 }
 
 // validReason returns the stop reason of a reply. For an unknown one it returns what the loop would make of it.

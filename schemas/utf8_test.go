@@ -2,6 +2,8 @@ package schemas_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,5 +37,27 @@ func TestMendedRepliesSurviveJSON(t *testing.T) {
 	sound := &schemas.AssistantMessage{Content: schemas.Contents{schemas.Text{Text: "ä"}}, StopReason: schemas.StopStop}
 	if schemas.ValidReply(sound) != sound {
 		t.Error("a sound reply was copied")
+	}
+}
+
+// A failed reply stays in the context of its session, so its error is no larger than anybody reads.
+func TestTheErrorOfAReplyIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, letter := range []string{"x", "ä", "€"} {
+		whole := strings.Repeat(letter, 64<<10/len(letter))
+		m := &schemas.AssistantMessage{StopReason: schemas.StopError, ErrorMessage: whole}
+		if schemas.ValidReply(m) != m {
+			t.Errorf("an error of %d bytes is changed", len(whole))
+		}
+		m.ErrorMessage = strings.Repeat(letter, 1<<20)
+		mended := schemas.ValidReply(m)
+		head, end, _ := strings.Cut(mended.ErrorMessage, "… (")
+		if len(mended.ErrorMessage) > 64<<10 || strings.Trim(head, letter) != "" || len(head) < 60<<10 ||
+			end != fmt.Sprintf("%d bytes)", len(m.ErrorMessage)) {
+			t.Errorf("an error of %d bytes becomes %.20q… (%d bytes) %q", len(m.ErrorMessage), head, len(head), end)
+		}
+		if schemas.ValidReply(mended) != mended {
+			t.Error("it is cut again")
+		}
 	}
 }
