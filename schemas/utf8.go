@@ -21,8 +21,8 @@ import (
 func ValidReply(m *AssistantMessage) *AssistantMessage {
 	content := validContents(m.Content, replyBlock)
 	reason, at := validReason(m), min(max(m.Timestamp, 0), MaxInteger)
-	if content == nil && m.Usage == m.Usage.Clamped() && validError(m.ErrorMessage) == m.ErrorMessage && m.StopReason == reason &&
-		m.Timestamp == at && utf8.ValidString(m.ResponseID) && utf8.ValidString(m.ResponseModel) {
+	if content == nil && m.Usage == m.Usage.Clamped() && validError(m.ErrorMessage) == m.ErrorMessage &&
+		m.StopReason == reason && m.Timestamp == at && utf8.ValidString(m.ResponseID) && utf8.ValidString(m.ResponseModel) {
 		return m
 	}
 	mended := *m
@@ -35,8 +35,8 @@ func ValidReply(m *AssistantMessage) *AssistantMessage {
 	return &mended
 }
 
-// maxError is how many bytes of an error a reply keeps. A failed reply stays in the context of its session, whose size is
-// limited, and every model server may fail.
+// maxError is how many bytes of an error a reply keeps. A failed reply stays in the context of its session, whose size
+// is limited, and every model server may fail.
 const maxError = 64 << 10
 
 func validError(text string) string {

@@ -48,6 +48,7 @@ func (h handler) GiveUp(ctx context.Context, m *reader.Message, reason string) e
 	if foreign := m.Body.(*body).foreign(); foreign != "" {
 		return h.reject(ctx, m, "", &codec.RejectError{Code: schemas.RejectForeign, Reason: foreign})
 	}
+	defer m.Body.(*body).done()
 	id := ""
 	if cmd, err := h.decode(ctx, m); err == nil {
 		id = cmd.ID // the log may know it
@@ -57,16 +58,19 @@ func (h handler) GiveUp(ctx context.Context, m *reader.Message, reason string) e
 
 // deliver returns the id of the command, or "" if the message is no command.
 func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func()) (id string, err error) {
+	b := m.Body.(*body)
+	defer b.done()
 	cmd, err := in.decode(ctx, m)
 	if err != nil {
 		return "", err
 	}
 	cmd.InboxPosition = in.position(m)
-	cmd.Anonymous = cmd.ID == in.storedID(m) && m.Body.(*body).header.Get(schemas.HeaderReply) == ""
+	cmd.Anonymous = cmd.ID == in.storedID(m) && b.header.Get(schemas.HeaderReply) == ""
 	var replying sync.WaitGroup
 	defer replying.Wait()
 	reply := sync.OnceFunc(func() { in.reply(m, cmd.ID) })
 	err = in.handler.Deliver(ctx, cmd, func() {
+		b.done()
 		entered()
 		replying.Go(reply)
 	})
@@ -100,7 +104,7 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 	if err != nil {
 		return reject(schemas.RejectInvalid, "%v", err)
 	}
-	header, data, err := in.resolveInput(ctx, kind, b.header, b.data)
+	header, data, err := in.resolveInput(ctx, kind, b)
 	if err != nil {
 		return schemas.Command{}, err
 	}

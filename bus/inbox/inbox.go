@@ -14,6 +14,7 @@ import (
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/inbox/membership"
 	"github.com/loopbus/loopbus/bus/inbox/reader"
+	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/bus/shares"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
@@ -36,7 +37,8 @@ type Inbox struct {
 	attempts *attempts
 	metrics  *metrics
 	once     sync.Once
-	searches *shares.Shares // for outcomes
+	searches *shares.Shares        // for outcomes
+	inputs   *natsio.Turns[string] // bytes of inputs by reference, all with the key ""
 
 	swept uint64 // below this sequence the stream has no message left that no consumer delivers
 
@@ -61,6 +63,7 @@ func New(c *bus.Conn, o Options) (*Inbox, error) {
 	}
 	in := &Inbox{
 		conn: c, o: o, attempts: newAttempts(c, o.MaxDeliver, o.Logger), searches: shares.New(maxSearches),
+		inputs: natsio.NewTurns[string](maxInputs),
 		members: membership.New(membership.Options{
 			ID: o.RunnerID, DeadAfter: o.Takeover, Logger: o.Logger,
 			Network: membership.NewNATS(c.NATS(), c.JetStream(), c.Subjects(), o.RunnerID),

@@ -29,6 +29,16 @@ type body struct {
 	dropped bool // header and data have to be read again
 	garbled bool // the header could not be decoded
 	keep    int  // bytes of data that the dead letter keeps, 0 for all
+
+	endTurn func() // of the input that it refers to; nil if it has none
+}
+
+// done ends the turn of the input, once its command is in the log or is not carried out now. To call done again does
+// nothing.
+func (b *body) done() {
+	if b.endTurn != nil {
+		b.endTurn()
+	}
 }
 
 // foreign returns why a message is not one that a client has sent to the inbox, "" if it is.

@@ -21,11 +21,18 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// resolveInput replaces the reference of a command to an object of [schemas.BucketInputs] by the object's data. It
-// returns header and data of any other command unchanged. Its error wraps a [*codec.RejectError] unless the object
-// cannot be read now.
-func (in *Inbox) resolveInput(ctx context.Context, kind schemas.CommandKind, header nats.Header, data []byte,
-) (nats.Header, []byte, error) {
+// maxInputs limits the inputs by reference that are loaded and stored at once, each counted inputWeight times: for its
+// bytes, for what is decoded from them, and for what is encoded for the log. The others wait for their turn.
+const (
+	maxInputs   = 128 << 20
+	inputWeight = 3
+)
+
+// resolveInput replaces the reference of a command to an object of [schemas.BucketInputs] by the object's data, once it
+// is its turn, which lasts until the caller calls done of the body. It returns header and data of any other command
+// unchanged. Its error wraps a [*codec.RejectError] unless the object cannot be read now.
+func (in *Inbox) resolveInput(ctx context.Context, kind schemas.CommandKind, b *body) (nats.Header, []byte, error) {
+	header, data := b.header, b.data
 	ref := schemas.DataRef(header)
 	if ref == "" {
 		return header, data, nil
@@ -44,7 +51,7 @@ func (in *Inbox) resolveInput(ctx context.Context, kind schemas.CommandKind, hea
 	case len(data) > 0:
 		return reject("there are both data and a dataref")
 	}
-	data, err = in.object(ctx, name)
+	data, err = in.object(ctx, name, b)
 	switch got := sha256.Sum256(data); {
 	case errors.Is(err, errNoInput):
 		return reject("the input %s is not there: it was not uploaded, or has expired", ref)
@@ -64,6 +71,8 @@ func (in *Inbox) resolveInput(ctx context.Context, kind schemas.CommandKind, hea
 }
 
 const (
+	inputStream, inputPrefix = "OBJ_" + schemas.BucketInputs, "$O." + schemas.BucketInputs
+
 	maxName = 2*sha256.Size + 65 // of an uploaded input: the digest, and up to 64 characters behind a hyphen
 	// minPiece is the smallest size of a piece of an uploaded input, but for the last piece: each piece costs some work.
 	// The object stores of NATS clients have pieces of 128 KiB.
@@ -80,44 +89,57 @@ var (
 // nuid matches the token that the subject of an object's pieces may have. It contains no wildcard.
 var nuid = regexp.MustCompile(`^[0-9A-Za-z]{1,64}$`)
 
-// object returns an uploaded input of at most [schemas.MaxInputBytes]. The client that uploads an object also writes
-// its description, so object does not follow links to other objects or buckets: it reads pieces of this bucket only.
-func (in *Inbox) object(ctx context.Context, name string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, in.o.RejectTimeout)
-	defer cancel()
-	const stream, prefix = "OBJ_" + schemas.BucketInputs, "$O." + schemas.BucketInputs
-	js, key := in.conn.JetStream(), base64.URLEncoding.EncodeToString([]byte(name))
-	m, found, err := natsio.Last(ctx, js, stream, prefix+".M."+key)
-	if err != nil {
+// object returns an uploaded input of at most [schemas.MaxInputBytes], once it is its turn. The client that uploads an
+// object also writes its description, so object does not follow links to other objects or buckets: it reads pieces of
+// this bucket only.
+func (in *Inbox) object(ctx context.Context, name string, b *body) ([]byte, error) {
+	info, err := in.objectInfo(ctx, name)
+	if err != nil || info.Size == 0 {
 		return nil, err
 	}
-	if !found {
-		return nil, errNoInput
+	if b.endTurn, err = in.inputs.Wait(ctx, "", inputWeight*int(info.Size)); err != nil {
+		return nil, err
 	}
-	var info jetstream.ObjectInfo
+	return in.pieces(ctx, info)
+}
+
+// objectInfo returns the description of an uploaded input.
+func (in *Inbox) objectInfo(ctx context.Context, name string) (info jetstream.ObjectInfo, err error) {
+	ctx, cancel := context.WithTimeout(ctx, in.o.RejectTimeout)
+	defer cancel()
+	key := base64.URLEncoding.EncodeToString([]byte(name))
+	m, found, err := natsio.Last(ctx, in.conn.JetStream(), inputStream, inputPrefix+".M."+key)
+	if err != nil {
+		return info, err
+	}
+	if !found {
+		return info, errNoInput
+	}
 	switch err := json.Unmarshal(m.Data, &info); {
 	case err != nil || !nuid.MatchString(info.NUID):
-		return nil, errNotAnInput
+		return info, errNotAnInput
 	case info.Size > schemas.MaxInputBytes:
-		return nil, errTooLarge
+		return info, errTooLarge
 	}
-	if info.Size == 0 {
-		return nil, nil
-	}
-	var data []byte
-	pieces := prefix + ".C." + info.NUID
-	_, err = natsio.ScanSubject(ctx, js, stream, pieces, 1, math.MaxUint64, func(piece natsio.Stored) error {
-		data = append(data, piece.Data...)
-		switch size := uint64(len(data)); {
-		case size == info.Size:
-			return errWhole
-		case size > info.Size:
-			return errNotAnInput
-		case len(piece.Data) < minPiece:
-			return fmt.Errorf("%w: a piece before the last one has less than %d bytes", errNotAnInput, minPiece)
-		}
-		return nil
-	})
+	return info, nil
+}
+
+// pieces returns the data of an uploaded input. The server may take its time for all of it, and not for a part.
+func (in *Inbox) pieces(ctx context.Context, info jetstream.ObjectInfo) (data []byte, err error) {
+	subject := inputPrefix + ".C." + info.NUID
+	_, err = natsio.ScanSubject(ctx, in.conn.JetStream(), inputStream, subject, 1, math.MaxUint64,
+		func(piece natsio.Stored) error {
+			data = append(data, piece.Data...)
+			switch size := uint64(len(data)); {
+			case size == info.Size:
+				return errWhole
+			case size > info.Size:
+				return errNotAnInput
+			case len(piece.Data) < minPiece:
+				return fmt.Errorf("%w: a piece before the last one has less than %d bytes", errNotAnInput, minPiece)
+			}
+			return nil
+		})
 	switch {
 	case errors.Is(err, errWhole):
 		return data, nil

@@ -1,6 +1,7 @@
 package inbox_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -11,7 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -22,7 +25,70 @@ func TestAnInputIsReadThoughAReplicaIsBehind(t *testing.T) {
 	c, _ := bustest.Behind(t, bucket)
 	var h fakeHandler
 	bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
-	text := strings.Repeat("x", 300<<10)
+	promptBy(t, c, "s1", upload(t, c, strings.Repeat("x", 300<<10)))
+	bustest.Eventually(t, "it is settled", func() bool { return bustest.Queued(t, c) == 0 })
+	if r := h.rejections(); len(r) != 0 || h.total() != 1 {
+		t.Errorf("%d delivered, rejected %+v", h.total(), r)
+	}
+}
+
+// Inputs by reference are loaded in turn: many at once would take too much memory, and more of the connection than a
+// server lets it have. Nobody else waits for them.
+func TestInputsAreLoadedInTurn(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	bustest.Setup(t, c, streams.Options{})
+	loaded, enter, end := make(chan string), make(chan struct{}), make(chan struct{})
+	h := fakeHandler{deliver: func(_ context.Context, cmd schemas.Command, entered func()) error {
+		loaded <- cmd.Session
+		if cmd.Session == "small" {
+			return nil
+		}
+		<-enter
+		entered()
+		loaded <- cmd.Session
+		<-end
+		return nil
+	}}
+	in, _ := bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
+	ref := upload(t, c, strings.Repeat("x", 300<<10))
+
+	others, err := in.TakeInputs(bustest.Deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	promptBy(t, c, "large", ref)
+	bustest.Send(t, c, "small", "x")
+	want := func(session string) {
+		t.Helper()
+		if got := bustest.Within(t, loaded); got != session {
+			t.Fatalf("session %s came, want %s", got, session)
+		}
+	}
+	want("small")
+	others()
+	want("large")
+	if in.InputsIdle() {
+		t.Error("an input that is not stored takes no room")
+	}
+	enter <- struct{}{}
+	want("large") // has entered
+	if !in.InputsIdle() {
+		t.Error("an input that is stored takes room")
+	}
+	end <- struct{}{}
+
+	promptBy(t, c, "s3", "nats://agent_inputs/"+strings.Repeat("0", 64))
+	promptBy(t, c, "s4", ref[:len(ref)-1]+"-")
+	bustest.Eventually(t, "all are settled", func() bool { return bustest.Queued(t, c) == 0 })
+	if r := h.rejections(); len(r) != 2 || !in.InputsIdle() {
+		t.Errorf("rejected %+v, and inputs take room", r)
+	}
+}
+
+// upload stores an input and returns its reference.
+func upload(t *testing.T, c *bus.Conn, text string) (ref string) {
+	t.Helper()
 	sum := sha256.Sum256([]byte(text))
 	name := hex.EncodeToString(sum[:])
 	info := jetstream.ObjectInfo{ObjectMeta: jetstream.ObjectMeta{Name: name}, NUID: "n1", Size: uint64(len(text))}
@@ -37,13 +103,15 @@ func TestAnInputIsReadThoughAReplicaIsBehind(t *testing.T) {
 	}
 	publish(t, c.JetStream(), &nats.Msg{Data: entry,
 		Subject: "$O.agent_inputs.M." + base64.URLEncoding.EncodeToString([]byte(name))})
-	publish(t, c.JetStream(), &nats.Msg{Subject: "agent.cmd.s1.prompt", Header: nats.Header{
+	return schemas.InputScheme + name
+}
+
+// promptBy prompts a session by a reference.
+func promptBy(t *testing.T, c *bus.Conn, session, ref string) {
+	t.Helper()
+	publish(t, c.JetStream(), &nats.Msg{Subject: "agent.cmd." + session + ".prompt", Header: nats.Header{
 		"ce-specversion": {"1.0"}, "ce-id": {"p1"}, "ce-source": {"/test"}, "ce-type": {"dev.loopbus.prompt.v1"},
-		"content-type": {"text/plain"}, schemas.HeaderDataRef: {schemas.InputScheme + name}}})
-	bustest.Eventually(t, "it is settled", func() bool { return bustest.Queued(t, c) == 0 })
-	if r := h.rejections(); len(r) != 0 || h.total() != 1 {
-		t.Errorf("%d delivered, rejected %+v", h.total(), r)
-	}
+		"content-type": {"text/plain"}, schemas.HeaderDataRef: {ref}}})
 }
 
 func publish(t *testing.T, js jetstream.JetStream, m *nats.Msg) {

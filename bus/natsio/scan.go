@@ -16,7 +16,7 @@ const (
 	scanBytes = 4 << 20 // of one answer
 )
 
-// answerTimeout bounds the wait for one answer. Tests shorten it.
+// answerTimeout bounds the silence of a server that answers. Tests shorten it.
 var answerTimeout = 5 * time.Second
 
 // Stored is a message of a stream.
@@ -59,38 +59,56 @@ func ScanSubject(ctx context.Context, js jetstream.JetStream, stream, subject st
 // scanSome scans the messages of one answer. It returns where to continue, and whether there were any.
 func scanSome(ctx context.Context, js jetstream.JetStream, stream, subject string, from uint64,
 	take func(Stored) error) (next uint64, more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
+	answer, err := scanAnswer(ctx, js, stream, subject, from)
+	for _, s := range answer {
+		if err := take(s); err != nil {
+			return from, more, err
+		}
+		from, more = s.Sequence+1, true
+	}
+	return from, more, err
+}
+
+// scanAnswer returns the messages of one answer, also with an error. The server must not be silent for answerTimeout.
+func scanAnswer(ctx context.Context, js jetstream.JetStream, stream, subject string, from uint64) (answer []Stored,
+	err error) {
 	nc := js.Conn()
-	answers := make(chan *nats.Msg, scanBatch+1) // NextMsg of nats.go returns an error for a status
-	sub, err := nc.ChanSubscribe(NewInbox(nc), answers)
+	release, err := Reserve(ctx, nc, scanBytes)
 	if err != nil {
-		return from, false, err
+		return nil, err
+	}
+	defer release()
+	messages := make(chan *nats.Msg, scanBatch+1) // NextMsg of nats.go returns an error for a status
+	sub, err := nc.ChanSubscribe(NewInbox(nc), messages)
+	if err != nil {
+		return nil, err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	request := fmt.Appendf(nil, `{"seq":%d,"next_by_subj":%s,"batch":%d,"max_bytes":%d}`, from, quoted(subject), scanBatch,
 		scanBytes)
 	if err := nc.PublishRequest(APIPrefix(js)+"DIRECT.GET."+stream, sub.Subject, request); err != nil {
-		return from, false, err
+		return nil, err
 	}
+	silent := time.NewTimer(answerTimeout)
+	defer silent.Stop()
 	for {
 		var m *nats.Msg
 		select {
-		case m = <-answers:
+		case m = <-messages:
+		case <-silent.C:
+			return answer, context.DeadlineExceeded
 		case <-ctx.Done():
-			return from, more, ctx.Err()
+			return answer, ctx.Err()
 		}
+		silent.Reset(answerTimeout)
 		s := Stored{Subject: Added(m.Header, jetstream.SubjectHeader), Header: m.Header, Data: m.Data}
 		s.Sequence, _ = strconv.ParseUint(Added(m.Header, jetstream.SequenceHeader), 10, 64)
 		if s.Sequence == 0 {
-			return from, more, nil // the end of the answer
+			return answer, nil // the end of the answer
 		}
 		s.Time, _ = time.Parse(time.RFC3339Nano, Added(m.Header, jetstream.TimeStampHeaer))
 		StripAdded(m.Header)
-		if err := take(s); err != nil {
-			return from, more, err
-		}
-		from, more = s.Sequence+1, true
+		answer = append(answer, s)
 	}
 }
 

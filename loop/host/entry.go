@@ -27,6 +27,7 @@ type entry struct {
 	users   int       // deliveries under way
 	checkAt time.Time // when the timer for its sub-agents fires that this process has set; zero if none
 	since   time.Time // when it came to rest
+	bytes   int       // what it took in memory then
 	broken  bool
 	logged  bool // the loss of the session was logged
 }
@@ -113,7 +114,10 @@ func (e *entry) empty() bool {
 // its state may then be ahead of the log.
 func (h *Host) release(ctx context.Context, e *entry, err error) {
 	broken := driver.Lost(err)
-	defer func() { h.leave(e, broken) }()
+	defer func() {
+		h.weigh(e)
+		h.leave(e, broken)
+	}()
 	if err == nil {
 		h.save(ctx, e)
 		return
@@ -125,6 +129,21 @@ func (h *Host) release(ctx context.Context, e *entry, err error) {
 		broken = true
 		e.driver.GiveUp(unstored)
 	}
+}
+
+// weigh notes what a session takes in memory, if its last user is about to leave.
+func (h *Host) weigh(e *entry) {
+	h.mu.Lock()
+	last := e.users == 1
+	h.mu.Unlock()
+	if !last {
+		return
+	}
+	n := 0
+	e.driver.View(func(st *loop.State) { n = st.Bytes() })
+	h.mu.Lock()
+	e.bytes = n
+	h.mu.Unlock()
 }
 
 // leave removes one user. The last user closes a broken entry, and adds any other to the entries at rest.
@@ -189,9 +208,16 @@ func (h *Host) firstLoss(e *entry) (first bool) {
 	return first
 }
 
-// evict removes entries at rest that are too many or too old. The caller holds the lock and closes them.
+// evict removes entries at rest that are too many, too large together or too old. The caller holds the lock and closes
+// them.
 func (h *Host) evict() (closing []*entry) {
-	n := max(len(h.rest)-h.o.CacheSize, 0)
+	n, size := max(len(h.rest)-h.o.CacheSize, 0), 0
+	for i, e := range slices.Backward(h.rest) {
+		if size += e.bytes; size > h.o.CacheBytes {
+			n = max(n, i+1)
+			break
+		}
+	}
 	for n < len(h.rest) && h.o.Clock.Now().Sub(h.rest[n].since) > h.o.CacheAge {
 		n++
 	}

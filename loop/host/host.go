@@ -50,10 +50,10 @@ type Options struct {
 	// context is saved when its log has grown by one event for each message, so that the work is proportional to the log.
 	// 0: 256.
 	SnapshotEvery uint64
-	// CacheSize is how many sessions at rest stay in memory, and CacheAge how long. They cost only memory: the log reveals
-	// a stale one. 0: 1024 and one minute.
-	CacheSize int
-	CacheAge  time.Duration
+	// CacheSize is how many sessions at rest stay in memory, CacheBytes how much they may take together, and CacheAge how
+	// long they stay. They cost only memory: the log reveals a stale one. 0: 1024, 256 MiB and one minute.
+	CacheSize, CacheBytes int
+	CacheAge              time.Duration
 	// SubagentCheck is how often a session that waits for sub-agents checks that they can still answer. 0: 15 minutes.
 	SubagentCheck time.Duration
 }
@@ -96,6 +96,7 @@ func New(o Options) *Host {
 	o.CallWindow = cmp.Or(o.CallWindow, DefaultCallWindow)
 	o.SnapshotEvery = cmp.Or(o.SnapshotEvery, 256)
 	o.CacheSize = cmp.Or(o.CacheSize, 1024)
+	o.CacheBytes = cmp.Or(o.CacheBytes, 256<<20)
 	o.CacheAge = cmp.Or(o.CacheAge, time.Minute)
 	o.SubagentCheck = cmp.Or(o.SubagentCheck, 15*time.Minute)
 	return &Host{o: o, entries: make(map[string]*entry)}
