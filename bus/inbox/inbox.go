@@ -38,7 +38,7 @@ type Inbox struct {
 	metrics  *metrics
 	once     sync.Once
 	searches *shares.Shares        // for outcomes
-	inputs   *natsio.Turns[string] // bytes of inputs by reference, all with the key ""
+	inputs   *natsio.Turns[string] // bytes of inputs by reference, and their descriptions
 
 	swept uint64 // below this sequence the stream has no message left that no consumer delivers
 

@@ -229,11 +229,6 @@ func (q queue) Ack(settle string) {
 // payload that the message has dropped. It asks the leader of the stream, because another replica may be behind. If the
 // leader does not answer, the message counts as stored.
 func (q queue) Refetch(ctx context.Context, m *reader.Message) (deleted bool) {
-	release, err := natsio.Reserve(ctx, q.conn.NATS(), schemas.MaxCommandBytes)
-	if err != nil {
-		return false
-	}
-	defer release()
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	stored, found, err := natsio.At(ctx, q.conn.JetStream(), schemas.StreamCommands, m.Seq)

@@ -26,6 +26,8 @@ import (
 const (
 	maxInputs   = 128 << 20
 	inputWeight = 3
+	// maxDescriptions limits the descriptions of inputs that are read at once.
+	maxDescriptions = 4
 )
 
 // resolveInput replaces the reference of a command to an object of [schemas.BucketInputs] by the object's data, once it
@@ -103,8 +105,14 @@ func (in *Inbox) object(ctx context.Context, name string, b *body) ([]byte, erro
 	return in.pieces(ctx, info)
 }
 
-// objectInfo returns the description of an uploaded input.
+// objectInfo returns the description of an uploaded input, once it is its turn: its uploader has written it, and it may
+// be as large as a message.
 func (in *Inbox) objectInfo(ctx context.Context, name string) (info jetstream.ObjectInfo, err error) {
+	release, err := in.inputs.Wait(ctx, "description", maxInputs/maxDescriptions)
+	if err != nil {
+		return info, err
+	}
+	defer release()
 	ctx, cancel := context.WithTimeout(ctx, in.o.RejectTimeout)
 	defer cancel()
 	key := base64.URLEncoding.EncodeToString([]byte(name))
