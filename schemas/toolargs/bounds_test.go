@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/schemas/toolargs"
@@ -282,5 +284,76 @@ func TestCheckRefuses(t *testing.T) {
 		if err := toolargs.Check(json.RawMessage(parameters)); err != nil {
 			t.Errorf("%s: %v", parameters, err)
 		}
+	}
+}
+
+// The names in an error come from a model: they cost memory in proportion to what is reported, not to the members of
+// unions that report it. The test is not parallel: it looks at what the process allocates.
+func TestLongNamesInErrors(t *testing.T) {
+	consts := list(3000, func(i int) string { return fmt.Sprintf(`{"const":"x%d"}`, i) })
+	names := list(8, func(int) string { return `{"propertyNames":false}` })
+	for about, tt := range map[string]struct{ schema, key string }{
+		"a union":          {`{"additionalProperties":{"anyOf":` + consts + `}}`, "k"},
+		"a union, escaped": {`{"additionalProperties":{"oneOf":` + consts + `}}`, "/"},
+		"a union in items": {`{"additionalProperties":{"items":{"anyOf":` + consts + `}}}`, "k"},
+		"names":            {`{"allOf":` + names + `}`, "ä"},
+	} {
+		schema := compile(t, tt.schema)
+		args := `{"` + strings.Repeat(tt.key, 4<<20/len(tt.key)) + `":[1,2,3]}`
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := validate(t, schema, args)
+		runtime.ReadMemStats(&after)
+		switch took := after.TotalAlloc - before.TotalAlloc; {
+		case err == nil:
+			t.Errorf("%s: accepted", about)
+		case took > 200<<20:
+			t.Errorf("%s: %d MiB were allocated", about, took>>20)
+		case len(err.Error()) > 512<<10 || !utf8.ValidString(err.Error()):
+			t.Errorf("%s: an error of %d bytes", about, len(err.Error()))
+		}
+	}
+}
+
+// A list of many names that are missing is not put together for each of them.
+func TestManyMissingDependencies(t *testing.T) {
+	t.Parallel()
+	others := list(12_000, func(i int) string { return fmt.Sprintf(`"n%d"`, i) })
+	schema := compile(t, `{"dependentRequired":{"a":`+others+`}}`)
+	begun := time.Now()
+	_, err := validate(t, schema, `{"a":1}`)
+	if err == nil || strings.Count(err.Error(), "\n  - ") != 8 || len(err.Error()) > 512<<10 {
+		t.Errorf("%.1000v", err)
+	}
+	if took := time.Since(begun); took > tooLong/10 {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// What a schema says of properties counts for an object that has none. Recording what was evaluated counts, too.
+func TestEmptyObjectsCount(t *testing.T) {
+	t.Parallel()
+	properties := object(9000, `{}`)
+	names := list(9000, func(i int) string { return fmt.Sprintf(`"k%d"`, i) })
+	empty := `[` + strings.TrimSuffix(strings.Repeat("{},", 130_000), ",") + `]`
+	for about, schema := range map[string]string{
+		"properties":  `{"items":{"properties":` + properties + `}}`,
+		"required":    `{"items":{"not":{"required":` + names + `}}}`,
+		"evaluated":   `{"items":{"properties":` + object(500, `{}`) + `},"unevaluatedProperties":false}`,
+		"dependent":   `{"items":{"dependentRequired":` + object(9000, `["x"]`) + `}}`,
+		"coercion":    `{"items":{"properties":` + object(4000, `{"type":"null"}`) + `}}`,
+		"all of them": `{"items":{"allOf":[{"properties":` + properties + `}]},"unevaluatedItems":false}`,
+	} {
+		t.Run(about, func(t *testing.T) {
+			t.Parallel()
+			begun := time.Now()
+			_, err := validate(t, compile(t, schema), empty)
+			if took := time.Since(begun); took > tooLong/10 {
+				t.Errorf("it took %s", took)
+			}
+			if about != "required" && (err == nil || !strings.Contains(err.Error(), "steps")) {
+				t.Errorf("%.200v", err)
+			}
+		})
 	}
 }

@@ -9,7 +9,7 @@ func (c *compiler) arrayChecks(n *node, schema *value) {
 				if !w.walkItem(rest, v, i, r, sc) {
 					return false // the reference implementation reports only one
 				}
-				sc.addItem(i)
+				w.addItem(sc, i)
 			}
 			return true
 		})
@@ -57,7 +57,7 @@ func itemsCheck(items *node, from int) func(*walker, *value, *report, *scope) bo
 		ok := true
 		for i := from; i < len(v.elems); i++ {
 			if w.walkItem(items, v, i, r, sc) {
-				sc.addItem(i)
+				w.addItem(sc, i)
 			} else if ok = false; w.enough(r) {
 				return false
 			}
@@ -72,7 +72,7 @@ func tupleCheck(tuple []*node) func(*walker, *value, *report, *scope) bool {
 		ok := true
 		for i := 0; i < len(tuple) && i < len(v.elems); i++ {
 			if w.walkItem(tuple[i], v, i, r, sc) {
-				sc.addItem(i)
+				w.addItem(sc, i)
 			} else if ok = false; w.enough(r) {
 				return false
 			}
@@ -88,7 +88,7 @@ func containsCheck(item *node, enough func(found int) bool) func(*walker, *value
 		found := 0
 		for i := range v.elems {
 			if w.visit(item, &v.elems[i].val, false, sc != nil).fits {
-				sc.addItem(i)
+				w.addItem(sc, i)
 				found++
 			}
 		}

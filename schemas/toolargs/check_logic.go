@@ -67,16 +67,19 @@ func (c *compiler) logicChecks(n *node, schema *value) {
 	}
 }
 
-// walkAll checks the value against every member. It returns how many match and what the others report, and merges into
-// the scope what the matching ones have evaluated.
+// walkAll checks the value against every member. It returns how many match and what the others report, as much as a
+// report takes, and merges into the scope what the matching ones have evaluated.
 func (w *walker) walkAll(members []*node, v *value, r *report, sc *scope) (passed int, failed []violation) {
 	for _, m := range members {
-		inner, branch := sc.fresh(), r.branch()
+		inner, branch := sc.fresh(), (*report)(nil)
+		if len(failed) < maxViolations {
+			branch = r.branch()
+		}
 		switch {
 		case w.walk(m, v, branch, inner):
 			passed++
 			w.merge(sc, inner)
-		case r != nil:
+		case branch != nil:
 			failed = append(failed, branch.violations...)
 		}
 	}
@@ -111,7 +114,7 @@ func (c *compiler) unevaluatedChecks(n *node, schema *value) {
 			ok := true
 			for i := range v.elems {
 				if sc.hasItem(i) || w.walk(rest, &v.elems[i].val, nil, sc.fresh()) {
-					sc.addItem(i)
+					w.addItem(sc, i)
 				} else {
 					ok = false
 				}
@@ -124,7 +127,7 @@ func (c *compiler) unevaluatedChecks(n *node, schema *value) {
 			ok := true
 			for i := range v.elems {
 				if key := v.elems[i].key; sc.hasKey(key) || w.walk(rest, &v.elems[i].val, nil, sc.fresh()) {
-					sc.addKey(key)
+					w.addKey(sc, key)
 				} else {
 					ok = false
 				}

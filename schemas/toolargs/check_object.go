@@ -40,7 +40,7 @@ func (c *compiler) requiredCheck(n *node, schema *value) {
 	n.add(kindObject, func(w *walker, v *value, r *report, _ *scope) bool {
 		var missing []string
 		for _, name := range required {
-			if !w.spend(len(v.elems)) {
+			if !w.spend(1 + len(v.elems)) {
 				return false
 			}
 			if v.member(name) == nil {
@@ -57,7 +57,7 @@ func (c *compiler) requiredCheck(n *node, schema *value) {
 		if path != "" && missing[0] != "" {
 			path += "."
 		}
-		return r.addAt(path+missing[0], "must have required properties "+strings.Join(missing, ", "))
+		return r.addAt(w, path+missing[0], "must have required properties "+strings.Join(missing, ", "))
 	})
 }
 
@@ -81,7 +81,7 @@ func (c *compiler) additionalCheck(n *node, schema *value) {
 				continue
 			}
 			if w.walkMember(additional, m, r, sc) {
-				sc.addKey(m.key)
+				w.addKey(sc, m.key)
 			} else if ok = false; w.enough(r) {
 				return false
 			}
@@ -130,7 +130,7 @@ func (c *compiler) patternPropertiesCheck(n *node, schema *value) {
 					continue
 				}
 				if w.walkMember(p.schema, m, r, sc) {
-					sc.addKey(m.key)
+					w.addKey(sc, m.key)
 				} else if ok = false; w.enough(r) {
 					return false
 				}
@@ -144,16 +144,16 @@ func (c *compiler) patternPropertiesCheck(n *node, schema *value) {
 func checkProperties(properties []namedNode, w *walker, v *value, r *report, sc *scope) bool {
 	ok := true
 	for _, p := range properties {
-		if !w.spend(len(v.elems)) {
+		if !w.spend(1 + len(v.elems)) {
 			return false
 		}
 		m := v.find(p.name)
 		if m == nil {
-			sc.addKey(p.name)
+			w.addKey(sc, p.name)
 			continue
 		}
 		if w.walkMember(p.node, m, r, sc) {
-			sc.addKey(p.name)
+			w.addKey(sc, p.name)
 		} else if ok = false; w.enough(r) {
 			return false
 		}
@@ -173,7 +173,23 @@ func checkNames(names *node, w *walker, v *value, r *report, sc *scope) bool {
 			invalid = append(invalid, name.key)
 		}
 	}
-	return len(invalid) == 0 || r.add(w, "property names "+strings.Join(invalid, ", ")+" are invalid")
+	return len(invalid) == 0 || r.add(w, "property names "+joined(invalid)+" are invalid")
+}
+
+// joined joins names, as many as a message may have.
+func joined(names []string) string {
+	var b strings.Builder
+	for i, name := range names {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if b.Len()+len(name) > maxMessage {
+			b.WriteString(name[:max(maxMessage-b.Len(), 0)])
+			break
+		}
+		b.WriteString(name)
+	}
+	return b.String()
 }
 
 // dependency is what a property requires if it is present: other properties, or a schema for the whole object.
@@ -194,7 +210,7 @@ func (c *compiler) dependencyChecks(n *node, schema *value) {
 		n.add(kindObject, func(w *walker, v *value, r *report, sc *scope) bool {
 			ok := true
 			for _, d := range dependencies {
-				if w.spend(len(v.elems)) && v.member(d.name) != nil && !d.check(w, v, r, sc) {
+				if w.spend(1+len(v.elems)) && v.member(d.name) != nil && !d.check(w, v, r, sc) {
 					if ok = false; w.enough(r) {
 						return false
 					}
@@ -235,12 +251,14 @@ func (d dependency) check(w *walker, v *value, r *report, sc *scope) bool {
 	}
 	ok := true
 	for _, other := range d.others {
-		if !w.spend(len(v.elems)) || v.member(other) != nil {
+		if !w.spend(1+len(v.elems)) || v.member(other) != nil {
 			continue
 		}
-		ok = r.add(w, fmt.Sprintf("must have properties %s when property %s is present", strings.Join(d.others, ", "),
-			d.name))
-		if !d.each || r == nil {
+		if ok = false; w.enough(r) {
+			break
+		}
+		r.add(w, fmt.Sprintf("must have properties %s when property %s is present", strings.Join(d.others, ", "), d.name))
+		if !d.each {
 			break
 		}
 	}

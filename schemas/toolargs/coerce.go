@@ -107,7 +107,7 @@ func isPlain(literal string) bool {
 // applyMembers coerces properties in the schema's order, then the other members.
 func (c *coercion) applyMembers(b *budget, v *value) (changed bool) {
 	for _, p := range c.properties {
-		if !b.spend(len(v.elems)) {
+		if !b.spend(1 + len(v.elems)) {
 			break
 		}
 		if m := v.member(p.name); m != nil {

@@ -33,8 +33,8 @@
 // more than 100,000 values, with a pattern of more than 4 KiB, or whose patterns add up to more than 65,536
 // instructions. A validation ends after 10 million steps, which take about half a second, after a second of patterns (a
 // pattern of regexp2 may end another 200 ms later), or when its context ends. A part of a schema that several
-// references name is checked against a value once. Arguments may be nested 1000 levels deep, and an error quotes at
-// most 256 KiB of them.
+// references name is checked against a value once. Arguments may be nested 1000 levels deep. An error quotes at most
+// 256 KiB of them, and 4 KiB of a path and 16 KiB of a message in each line.
 package toolargs
 
 import (

@@ -98,7 +98,7 @@ func (v *value) equal(b *budget, w *value) bool {
 	case kindObject:
 		for i := range v.elems {
 			other := w.member(v.elems[i].key)
-			if other == nil || !b.spend(len(w.elems)) || !v.elems[i].val.equal(b, other) {
+			if other == nil || !b.spend(1+len(w.elems)) || !v.elems[i].val.equal(b, other) {
 				return false
 			}
 		}

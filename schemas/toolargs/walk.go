@@ -94,7 +94,7 @@ func (w *walker) visit(n *node, v *value, reporting, scoped bool) outcome {
 	if out.fits = w.walk(n, v, r, out.evaluated); reporting {
 		out.violations = r.violations
 	}
-	if n.uses > 1 && w.spend(visitSteps) {
+	if n.uses > 1 && w.spend(visitSteps+4*len(out.violations)) {
 		if w.known == nil {
 			w.known = make(map[visit]outcome)
 		}
@@ -123,9 +123,12 @@ func (w *walker) walkItem(n *node, v *value, index int, r *report, sc *scope) bo
 	return w.walk(n, &v.elems[index].val, r, sc.fresh())
 }
 
-// descend extends the path, and returns a function that restores it.
+// descend extends the path, up to maxPath, and returns a function that restores it.
 func (w *walker) descend(token string) (back func()) {
 	was := len(w.path)
+	if room := max(maxPath-was, 0); len(token) > room {
+		token = strings.ToValidUTF8(token[:room], "")
+	}
 	w.path = append(w.path, '/')
 	w.path = append(w.path, pointerEscaper.Replace(token)...)
 	return func() { w.path = w.path[:was] }
@@ -133,8 +136,15 @@ func (w *walker) descend(token string) (back func()) {
 
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// maxViolations is the largest number of violations in a report. Each member of a union has a report of its own.
-const maxViolations = 8
+const (
+	// maxViolations is the largest number of violations in a report. Each member of a union has a report of its own.
+	maxViolations = 8
+	// maxPath and maxMessage limit the bytes of a violation: the names in it come from models. With escapes, a path may be
+	// twice as long, and it has a byte more for every level.
+	maxPath, maxMessage = 4 << 10, 16 << 10
+	// stepBytes is how many bytes of a violation take as many steps as the visit of a value.
+	stepBytes = 16
+)
 
 // violation is a line of the error.
 type violation struct {
@@ -148,19 +158,33 @@ type report struct{ violations []violation }
 func (r *report) full() bool { return r != nil && len(r.violations) >= maxViolations }
 
 // add records a violation at the walker's path. It returns false, the result of a check that found one.
-func (r *report) add(w *walker, message string) bool { return r.addAt(dotted(w.path), message) }
+func (r *report) add(w *walker, message string) bool {
+	if r == nil || r.full() {
+		return false
+	}
+	return r.addAt(w, dotted(w.path), message)
+}
 
-func (r *report) addAt(path, message string) bool {
-	if r != nil && !r.full() {
+func (r *report) addAt(w *walker, path, message string) bool {
+	path, message = cut(path, 4*maxPath), cut(message, maxMessage)
+	if r != nil && !r.full() && w.spend((len(path)+len(message))/stepBytes) {
 		r.violations = append(r.violations, violation{cmp.Or(path, "root"), message})
 	}
 	return false
 }
 
-// addAll adds the violations of other reports.
+// cut returns a text of at most about n bytes.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + " [cut]"
+}
+
+// addAll adds the violations of other reports, as far as there is room.
 func (r *report) addAll(violations []violation) {
-	for _, v := range violations {
-		r.addAt(v.path, v.message)
+	if r != nil {
+		r.violations = append(r.violations, violations[:min(len(violations), maxViolations-len(r.violations))]...)
 	}
 }
 
@@ -199,8 +223,11 @@ func (sc *scope) fresh() *scope {
 	return new(scope)
 }
 
-func (sc *scope) addKey(key string) {
-	if sc == nil {
+// scopeSteps is the number of steps for recording a key or an item, because of the memory that it takes.
+const scopeSteps = 4
+
+func (w *walker) addKey(sc *scope, key string) {
+	if sc == nil || !w.spend(scopeSteps) {
 		return
 	}
 	if sc.keys == nil {
@@ -209,8 +236,8 @@ func (sc *scope) addKey(key string) {
 	sc.keys[key] = true
 }
 
-func (sc *scope) addItem(index int) {
-	if sc == nil {
+func (w *walker) addItem(sc *scope, index int) {
+	if sc == nil || !w.spend(scopeSteps) {
 		return
 	}
 	if sc.items == nil {
@@ -224,13 +251,13 @@ func (sc *scope) hasItem(index int) bool { return sc != nil && sc.items[index] }
 
 // merge adds what another scope of the same object or array has recorded.
 func (w *walker) merge(sc, other *scope) {
-	if sc == nil || other == nil || !w.spend(4*(len(other.keys)+len(other.items))) {
+	if sc == nil || other == nil {
 		return
 	}
 	for key := range other.keys {
-		sc.addKey(key)
+		w.addKey(sc, key)
 	}
 	for index := range other.items {
-		sc.addItem(index)
+		w.addItem(sc, index)
 	}
 }
