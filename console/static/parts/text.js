@@ -59,11 +59,15 @@ function pretty(value) {
   if (typeof value !== "string") return json(value) ?? "";
   if (!/^\s*[[{]/.test(value) || value.length > 1 << 20) return value;
   try {
-    return json(parse(value));
+    const text = json(parse(value));
+    return dense(text) === dense(value) ? text : value; // a name that is repeated would be lost
   } catch {
     return value;
   }
 }
+
+/** JSON without the space between its tokens. */
+const dense = (text) => text.replace(/("[^"\\]*(?:\\.[^"\\]*)*")|\s+/g, "$1");
 
 /** A unified diff. */
 export function Diff({ text }) {
@@ -83,9 +87,9 @@ export function Picture({ block }) {
   return html`<img class="picture" alt="A picture" loading="lazy" src=${`data:${block.mimeType};base64,${block.data}`} />`;
 }
 
-/** The content of a tool result. */
+/** The content of a tool result, which is what the model reads, and the difference that the tool adds for people. */
 export function Content({ content = [], details, live }) {
-  if (typeof details?.diff === "string" && details.diff) return html`<${Diff} text=${details.diff} />`;
-  return content.map((b, i) => (b.type === "image" ? html`<${Picture} key=${i} block=${b} />`
-    : html`<${Text} key=${i} text=${pretty(b.text ?? "")} mono live=${live} />`));
+  return html`${content.map((b, i) => (b.type === "image" ? html`<${Picture} key=${i} block=${b} />`
+    : html`<${Text} key=${i} text=${pretty(b.text ?? "")} mono live=${live} />`))}
+    ${typeof details?.diff === "string" && details.diff && html`<${Diff} text=${details.diff} />`}`;
 }
