@@ -91,7 +91,8 @@ func TestAllThatAModelReadsIsShown(t *testing.T) {
 	w := newWorld(t, system.Options{Model: chunked(t, scripted.Text("here I am"))})
 	page := w.open("")
 	page.shows("main", "There are no sessions yet.")
-	got := eval[string](page, `Promise.all([import("/html.js"), import("/parts/text.js"), import("/vendor/preact.js")]).then(
+	got := eval[string](page, `Promise.all(
+		[import("/html.js"), import("/parts/text.js"), import("/vendor/preact.js")]).then(
 		async ([{ html }, { Content }, { render }]) => {
 			const at = document.createElement("div");
 			document.body.append(at);
@@ -100,11 +101,11 @@ func TestAllThatAModelReadsIsShown(t *testing.T) {
 				await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)));
 				return at.innerText.split("\n").map((line) => line.trim()).filter(Boolean).join("|");
 			};
-			return [await shown("read this", { diff: "-old\n+new" }), await shown('{"note":"read this","note":"all is well"}'),
-				await shown('{"note": "all is  well", "n": 1.50}'), await shown('{"a":"x\\"  ","b":[]}')].join(", ");
+			return [await shown("read this", { diff: "-old\n+new" }),
+				await shown('{"note":"read this","note":"all is well"}'), await shown('{"note": "all is  well", "n": 1.50}'), await shown('{"a":"x\\"  ","b":[]}')].join(", ");
 		})`)
-	const want = `read this|-old|+new, {"note":"read this","note":"all is well"}, {|"note": "all is  well",|"n": 1.50|}, ` +
-		`{|"a": "x\"  ",|"b": []|}`
+	const want = `read this|-old|+new, {"note":"read this","note":"all is well"}, ` +
+		`{|"note": "all is  well",|"n": 1.50|}, {|"a": "x\"  ",|"b": []|}`
 	if got != want {
 		t.Errorf("shown: %s\nwant:  %s", got, want)
 	}
