@@ -102,7 +102,8 @@ func TestAllThatAModelReadsIsShown(t *testing.T) {
 				return at.innerText.split("\n").map((line) => line.trim()).filter(Boolean).join("|");
 			};
 			return [await shown("read this", { diff: "-old\n+new" }),
-				await shown('{"note":"read this","note":"all is well"}'), await shown('{"note": "all is  well", "n": 1.50}'), await shown('{"a":"x\\"  ","b":[]}')].join(", ");
+				await shown('{"note":"read this","note":"all is well"}'),
+				await shown('{"note": "all is  well", "n": 1.50}'), await shown('{"a":"x\\"  ","b":[]}')].join(", ");
 		})`)
 	const want = `read this|-old|+new, {"note":"read this","note":"all is well"}, ` +
 		`{|"note": "all is  well",|"n": 1.50|}, {|"a": "x\"  ",|"b": []|}`
