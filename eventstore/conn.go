@@ -167,7 +167,7 @@ func (s *Store) direct(ctx context.Context, req getRequest) (rec record, found b
 	if req.LastFor != "" { // the form that a reader of one session may have the permission for
 		subject, body = subject+"."+req.LastFor, nil
 	}
-	m, err := s.nc.RequestWithContext(ctx, subject, body)
+	m, err := natsio.DirectGet(ctx, s.nc, subject, body)
 	if err != nil {
 		return record{}, false, fmt.Errorf("direct get: %w", err)
 	}

@@ -129,11 +129,14 @@ func TestAStatusInALogIsForeign(t *testing.T) {
 		s, js := newJetStream(t, eventstore.Options{ByConsumer: byConsumer})
 		l := open(t, s, "s1")
 		mustAppend(t, l, event("s1", 1, "a"))
-		status := nats.NewMsg("agent.evt.s1")
-		status.Header.Set("Status", "409")
-		if _, err := js.PublishMsg(ctxOf(t), status); err != nil {
-			t.Fatal(err)
+		for _, code := range []string{"409", "503"} {
+			status := nats.NewMsg("agent.evt.s1")
+			status.Header.Set("Status", code)
+			if _, err := js.PublishMsg(ctxOf(t), status); err != nil {
+				t.Fatal(err)
+			}
 		}
+		l = open(t, s, "s1")
 		mustAppend(t, l, event("s1", 2, "a"))
 		wantSeqs(t, fmt.Sprint("by consumer: ", byConsumer), seqs(t, s.Read(ctxOf(t), "s1", 1)), 2)
 	}

@@ -154,13 +154,16 @@ func TestAStatusInALogIsForeign(t *testing.T) {
 	t.Parallel()
 	_, a, s := start(t)
 	a.commit(&schemas.TurnStart{})
-	status := nats.NewMsg("agent.evt.s1")
-	status.Header.Set("Status", "409")
-	ack, err := a.c.JetStream().PublishMsg(bustest.Deadline(t), status)
-	if err != nil {
-		t.Fatal(err)
+	for _, code := range []string{"409", "503"} {
+		status := nats.NewMsg("agent.evt.s1")
+		status.Header.Set("Status", code)
+		ack, err := a.c.JetStream().PublishMsg(bustest.Deadline(t), status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.stream = ack.Sequence
+		watch(t, s, 1).want("1 turn_start") // to the end of the log
 	}
-	a.stream = ack.Sequence
 	a.commit(&schemas.TurnEnd{})
 	watch(t, s, 1).want("1 turn_start", "2 turn_end")
 }

@@ -167,7 +167,7 @@ func (c *Client) head(ctx context.Context, session string) (position, error) {
 		return position{}, err
 	}
 	subject := c.api + "DIRECT.GET." + schemas.StreamEvents + "." + c.subjects.Event(session)
-	m, err := c.nc.RequestWithContext(ctx, subject, nil)
+	m, err := natsio.DirectGet(ctx, c.nc, subject, nil)
 	if err != nil {
 		return position{}, c.explain(err, subject)
 	}

@@ -27,16 +27,21 @@ const fetchExpiry = 30 * time.Second
 func Fetch(ctx context.Context, js jetstream.JetStream, consumer *jetstream.ConsumerInfo, n, limit int,
 ) iter.Seq2[*nats.Msg, error] {
 	return func(yield func(*nats.Msg, error) bool) {
-		sub, err := request(ctx, js, consumer, n, limit)
+		sub, messages, err := pullOnce(ctx, js, consumer, n, limit)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		defer func() { _ = sub.Unsubscribe() }() // it fails only if the connection is closed
 		for range n {
-			m, err := sub.NextMsgWithContext(ctx)
+			var m *nats.Msg
+			select {
+			case m = <-messages:
+			case <-ctx.Done():
+				yield(nil, ctx.Err())
+				return
+			}
 			switch {
-			case err != nil:
 			case m.Reply == "" && (isAnswered(m.Header) || m.Header.Get("Status") == "404"):
 				return
 			case m.Reply == "":
@@ -49,34 +54,32 @@ func Fetch(ctx context.Context, js jetstream.JetStream, consumer *jetstream.Cons
 	}
 }
 
-// request sends a pull request.
-func request(ctx context.Context, js jetstream.JetStream, consumer *jetstream.ConsumerInfo, n, limit int,
-) (*nats.Subscription, error) {
+// pullOnce sends a pull request. What the server sends is in messages, which has room for it: NextMsg of nats.go returns
+// an error for a stored message with the header of the status 503.
+func pullOnce(ctx context.Context, js jetstream.JetStream, consumer *jetstream.ConsumerInfo, n, limit int,
+) (sub *nats.Subscription, messages chan *nats.Msg, err error) {
 	expires := fetchExpiry
 	if deadline, ok := ctx.Deadline(); ok {
 		expires = time.Until(deadline) * 9 / 10 // so that the server ends it first
 	}
 	if expires <= 0 {
-		return nil, context.DeadlineExceeded // also before the timer of ctx has fired
+		return nil, nil, context.DeadlineExceeded // also before the timer of ctx has fired
 	}
 	body, err := json.Marshal(map[string]any{"batch": n, "max_bytes": limit, "expires": expires})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	nc := js.Conn()
-	sub, err := nc.SubscribeSync(NewInbox(nc))
-	if err != nil {
-		return nil, err
+	messages = make(chan *nats.Msg, n+1) // and a status
+	if sub, err = nc.ChanSubscribe(NewInbox(nc), messages); err != nil {
+		return nil, nil, err
 	}
-	err = sub.SetPendingLimits(-1, -1) // the request bounds what is pending
-	if err == nil {
-		err = nc.PublishRequest(APIPrefix(js)+"CONSUMER.MSG.NEXT."+consumer.Stream+"."+consumer.Name, sub.Subject, body)
-	}
+	err = nc.PublishRequest(APIPrefix(js)+"CONSUMER.MSG.NEXT."+consumer.Stream+"."+consumer.Name, sub.Subject, body)
 	if err != nil {
 		_ = sub.Unsubscribe()
-		return nil, err
+		return nil, nil, err
 	}
-	return sub, nil
+	return sub, messages, nil
 }
 
 // lostBy returns the error of a status that ends a consumer.

@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // NewInbox returns a reply subject that no other client can guess. Those of [nats.Conn.NewInbox] are sequential: a
@@ -25,6 +27,22 @@ func InboxBelow(nc *nats.Conn, tokens string) string {
 // Request uses an inbox of its own ([NewInbox]): the inboxes of the connection's requests can be computed by a client
 // that has seen some of them.
 func Request(ctx context.Context, nc *nats.Conn, subject string, data []byte) (*nats.Msg, error) {
+	return request(ctx, nc, subject, data, func(m *nats.Msg) bool { return !IsAck(m.Data) })
+}
+
+// DirectGet sends a direct get of one message, and returns the answer: the message, or a status. The requests of nats.go
+// take a stored message without payload that has the header of the status 503 for the answer that nobody answers. Such
+// messages are rare, so only then the request is sent another way.
+func DirectGet(ctx context.Context, nc *nats.Conn, subject string, data []byte) (*nats.Msg, error) {
+	m, err := nc.RequestWithContext(ctx, subject, data)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return request(ctx, nc, subject, data, func(*nats.Msg) bool { return true })
+	}
+	return m, err
+}
+
+func request(ctx context.Context, nc *nats.Conn, subject string, data []byte, isAnswer func(*nats.Msg) bool,
+) (*nats.Msg, error) {
 	answers := make(chan *nats.Msg, 2) // an acknowledgement, and the answer that counts
 	sub, err := nc.ChanSubscribe(NewInbox(nc), answers)
 	if err != nil {
@@ -38,9 +56,9 @@ func Request(ctx context.Context, nc *nats.Conn, subject string, data []byte) (*
 		select {
 		case m := <-answers:
 			switch {
-			case len(m.Data) == 0 && m.Header.Get("Status") == "503":
+			case len(m.Data) == 0 && m.Header.Get("Status") == "503" && m.Header.Get(jetstream.StreamHeader) == "":
 				return nil, nats.ErrNoResponders
-			case !IsAck(m.Data):
+			case isAnswer(m):
 				return m, nil
 			}
 		case <-ctx.Done():

@@ -44,6 +44,7 @@ func TestAStatusInALogEndsNoComparison(t *testing.T) {
 	r := newRig(t)
 	r.session(nil, "s1").say(turn(1, "x")...)
 	r.spoil("s1", nats.Header{"Status": {"409"}})
+	r.spoil("s1", nats.Header{"Status": {"503"}})
 	r.session(nil, "s2").say(turn(1, "x")...)
 	ix := r.open(r.quick())
 	reaches(t, ix, "s1", 8)
