@@ -54,8 +54,8 @@ func Fetch(ctx context.Context, js jetstream.JetStream, consumer *jetstream.Cons
 	}
 }
 
-// pullOnce sends a pull request. What the server sends is in messages, which has room for it: NextMsg of nats.go returns
-// an error for a stored message with the header of the status 503.
+// pullOnce sends a pull request. What the server sends is in messages, which has room for it: NextMsg of nats.go
+// returns an error for a stored message with the header of the status 503.
 func pullOnce(ctx context.Context, js jetstream.JetStream, consumer *jetstream.ConsumerInfo, n, limit int,
 ) (sub *nats.Subscription, messages chan *nats.Msg, err error) {
 	expires := fetchExpiry

@@ -30,9 +30,9 @@ func Request(ctx context.Context, nc *nats.Conn, subject string, data []byte) (*
 	return request(ctx, nc, subject, data, func(m *nats.Msg) bool { return !IsAck(m.Data) })
 }
 
-// DirectGet sends a direct get of one message, and returns the answer: the message, or a status. The requests of nats.go
-// take a stored message without payload that has the header of the status 503 for the answer that nobody answers. Such
-// messages are rare, so only then the request is sent another way.
+// DirectGet sends a direct get of one message, and returns the answer: the message, or a status. The requests of
+// nats.go take a stored message without payload that has the header of the status 503 for the answer that nobody
+// answers. Such messages are rare, so only then the request is sent another way.
 func DirectGet(ctx context.Context, nc *nats.Conn, subject string, data []byte) (*nats.Msg, error) {
 	m, err := nc.RequestWithContext(ctx, subject, data)
 	if errors.Is(err, nats.ErrNoResponders) {
