@@ -315,6 +315,22 @@ func TestLongNamesInErrors(t *testing.T) {
 	}
 }
 
+// What is remembered of values that were visited counts, too. The test is not parallel, as the one above.
+func TestRememberedScopes(t *testing.T) {
+	for _, n := range []int{500, 4000} {
+		schema := compile(t, `{"unevaluatedProperties":false,"properties":{"b":{"$ref":"#/$defs/p"},`+
+			`"a":{"items":{"not":{"$ref":"#/$defs/p"}}}},"$defs":{"p":{"minProperties":1,"properties":`+object(n, "{}")+`}}}`)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := validate(t, schema, `{"a":[`+strings.TrimSuffix(strings.Repeat("{},", 65_000), ",")+`]}`)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 500<<20 || err == nil ||
+			!strings.Contains(err.Error(), "steps") {
+			t.Errorf("%d properties: %d MiB were allocated, %.200v", n, took>>20, err)
+		}
+	}
+}
+
 // A list of many names that are missing is not put together for each of them.
 func TestManyMissingDependencies(t *testing.T) {
 	t.Parallel()
