@@ -12,8 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Who waits gets its turn in the order in which it came, and waits only for others of its key. Nothing is kept of a key
-// that nobody uses.
+// Who waits gets its turn, and waits only for others of its key. Nothing is kept of a key that nobody uses.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -47,6 +46,44 @@ func TestTurns(t *testing.T) {
 		synctest.Wait()
 		if a, b, c := <-got, <-got, <-got; a != 0 || b+c != 3 || !turns.Idle() { // the last two fit together
 			t.Errorf("turns %d, %d, %d; is anything left: %v", a, b, c, !turns.Idle())
+		}
+	})
+}
+
+// Who comes behind a crowd does not wait for all of it, and the first of the crowd not for all who come later.
+func TestTurnsFromBothEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns, got := NewTurns[string](10), []int(nil)
+		first, err := turns.Wait(t.Context(), "a", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 6 {
+			go func() {
+				release, err := turns.Wait(t.Context(), "a", 10)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got = append(got, n)
+				release()
+			}()
+			synctest.Wait()
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		go func() {
+			if _, err := turns.Wait(gone, "a", 10); !errors.Is(err, context.Canceled) {
+				t.Errorf("who has gone: %v", err)
+			}
+		}()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		first()
+		synctest.Wait()
+		if fmt.Sprint(got) != "[0 5 1 4 2 3]" || !turns.Idle() {
+			t.Errorf("turns: %v", got)
 		}
 	})
 }

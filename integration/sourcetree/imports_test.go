@@ -63,7 +63,7 @@ var importRules = []importRule{
 	{"eventstore", []string{"schemas", "bus/natsio", "bus/pubsub"}, []string{natsClient}},
 	{"eventstore/eventstoretest", []string{"schemas", "eventstore"}, []string{goCmp}},
 	{"bus", []string{"schemas", "bus/dial", "bus/natsio"}, []string{natsClient}},
-	{"bus/natsio", nil, []string{natsClient, "golang.org/x/sync/semaphore"}},
+	{"bus/natsio", nil, []string{natsClient}},
 	{"bus/dial", nil, []string{natsClient}},
 	{"bus/labels", nil, nil},
 	{"bus/pubsub", []string{"schemas", "bus/natsio"}, []string{natsClient, watermill}},
