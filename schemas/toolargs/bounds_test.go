@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/loopbus/loopbus/bus/bustest/suite"
+	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
@@ -373,5 +374,65 @@ func TestEmptyObjectsCount(t *testing.T) {
 				t.Errorf("%.200v", err)
 			}
 		})
+	}
+}
+
+// However deep unions are nested, and whatever a text contains that a tool has parsed, a check takes memory in
+// proportion to what was sent. The test is not parallel: it looks at what the process allocates.
+func TestCopiesAndValuesAreBounded(t *testing.T) {
+	zeros := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("0,", n), ",") + "]" }
+	allocated := func(check func()) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		check()
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	deep := compile(t, `{"type":"object","properties":{"a":`+nested(38, `{"anyOf":[`, `{"type":"integer"}`, `]}`)+`}}`)
+	if took := allocated(func() {
+		if _, err := validate(t, deep, `{"a":`+zeros(130_000)+`}`); err == nil || !strings.Contains(err.Error(), "copies") {
+			t.Errorf("%.200v", err)
+		}
+	}); took > 300<<20 {
+		t.Errorf("unions in unions: %d MiB", took>>20)
+	}
+	if _, err := validate(t, deep, `{"a":5}`); err != nil {
+		t.Errorf("a value that is not copied: %v", err)
+	}
+	steps := []schemas.ArgumentRewrite{{Op: schemas.RewriteParse, To: "a"}}
+	args := json.RawMessage(`{"a":"` + zeros(1_900_000) + `"}`)
+	if took := allocated(func() {
+		if got := toolargs.Rewrite(steps, args); string(got) != string(args) {
+			t.Error("a text with too many values was parsed")
+		}
+	}); took > 200<<20 {
+		t.Errorf("a text: %d MiB", took>>20)
+	}
+	if got := toolargs.Rewrite(steps, json.RawMessage(`{"a":"[1]"}`)); string(got) != `{"a":[1]}` {
+		t.Errorf("a text: %s", got)
+	}
+	_, err := validate(t, compile(t, `{}`), zeros(300_000))
+	if err == nil || !strings.Contains(err.Error(), "more than 262144 values") {
+		t.Errorf("%.200v", err)
+	}
+}
+
+// Checks of large arguments take turns, and nobody else waits for them.
+func TestLargeChecksTakeTurns(t *testing.T) {
+	schema := compile(t, `{"items":{"type":"integer"}}`)
+	large := "[" + strings.TrimSuffix(strings.Repeat("0,", 200_000), ",") + "]"
+	release := toolargs.TakeLargeRoom()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := schema.Validate(ctx, "f", json.RawMessage(large))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while others have the room: %.200v", err)
+	}
+	if _, err := validate(t, schema, `[1]`); err != nil {
+		t.Errorf("a small one: %v", err)
+	}
+	release()
+	if _, err := validate(t, schema, large); err != nil {
+		t.Errorf("afterwards: %.200v", err)
 	}
 }

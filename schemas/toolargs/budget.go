@@ -27,6 +27,7 @@ type budget struct {
 	lookAt   int             // steps left at the next check of done
 	patterns time.Duration   // time spent on slow patterns
 	limit    time.Duration   // of patterns
+	copies   int64           // values that unions may still copy
 	err      error           // why the validation ended
 }
 
@@ -57,6 +58,17 @@ func (b *budget) goesOn() bool {
 	}
 	b.lookAt = b.left - lookEvery
 	return true
+}
+
+var errCopies = errors.New("checking the arguments takes too many copies of them")
+
+// copied takes n values from what unions may copy, and reports whether there are so many.
+func (b *budget) copied(n int) bool {
+	if b.copies < int64(n) && b.err == nil {
+		b.end(errCopies)
+	}
+	b.copies -= int64(n)
+	return b.err == nil
 }
 
 // end ends the validation.

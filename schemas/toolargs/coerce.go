@@ -55,9 +55,12 @@ func applyUnion(b *budget, members []unionMember, v *value) bool {
 		if m.alone == nil {
 			continue
 		}
+		left := b.copies
 		candidate := v.clone(b)
 		changed := m.applyTo(b, &candidate)
-		if b.fits(m.alone, &candidate) {
+		fits := b.fits(m.alone, &candidate)
+		b.copies = left // the copy is dropped, or takes the place of the value
+		if fits {
 			if changed {
 				*v = candidate
 			}

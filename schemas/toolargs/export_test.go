@@ -1,7 +1,17 @@
 package toolargs
 
+import "context"
+
 // CompileWithin compiles a schema whose patterns may try for so long in one validation, not for a second.
 var CompileWithin = compileWithin
 
 // Limit has the schema's validations take so many steps at most, not as many as others.
 func (s *Schema) Limit(steps int) { s.steps = steps }
+
+// TakeLargeRoom takes the room of large checks until release.
+func TakeLargeRoom() (release func()) {
+	if err := largeOnes.Acquire(context.Background(), largeRoom); err != nil {
+		panic(err)
+	}
+	return func() { largeOnes.Release(largeRoom) }
+}

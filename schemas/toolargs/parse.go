@@ -14,6 +14,8 @@ const maxNesting = 1000
 var (
 	errTrailing = errors.New("more than one JSON value")
 	errEnd      = errors.New("unexpected end of JSON")
+
+	errManyValues = fmt.Errorf("more than %d values", maxValues)
 )
 
 // parseJSON parses one JSON value. Strings without escapes share the memory of the only copy that is made of data.
@@ -24,14 +26,14 @@ func parseJSON(data []byte) (value, error) {
 
 // parseArguments also reports whether an object has a repeated name, of which the last value is kept.
 func parseArguments(data []byte) (v value, repeated bool, err error) {
-	p := parser{in: string(data), nesting: maxNesting}
+	p := parser{in: string(data), nesting: maxNesting, left: maxValues}
 	v, err = p.whole()
 	return v, p.repeated, err
 }
 
 // parseNested is parseJSON with another limit of nesting.
 func parseNested(data []byte, nesting int) (value, error) {
-	p := parser{in: string(data), nesting: nesting}
+	p := parser{in: string(data), nesting: nesting, left: len(data)}
 	return p.whole()
 }
 
@@ -52,6 +54,7 @@ type parser struct {
 	in      string
 	at      int
 	nesting int // how deep it may be
+	left    int // values that it may still have
 
 	repeated bool // some object has a name twice
 }
@@ -87,6 +90,9 @@ func (p *parser) unexpected() error {
 func (p *parser) value(v *value, depth int) error {
 	if depth > p.nesting {
 		return fmt.Errorf("nested deeper than %d", p.nesting)
+	}
+	if p.left--; p.left < 0 {
+		return errManyValues
 	}
 	switch c := p.peek(); c {
 	case '{':

@@ -1,6 +1,7 @@
 package toolargs
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 
@@ -11,11 +12,17 @@ import (
 // returns args itself if no step applied, or if args is not an object. Otherwise it returns a fresh slice, in which
 // everything else is unchanged. It skips steps with an unknown operation.
 //
-// It looks at ten million members at most, which takes some tenths of a second, and skips what is left to do then.
+// It looks at ten million members at most, which takes some tenths of a second, and skips what is left to do then. A text
+// with more than 262,144 values is not parsed.
 func Rewrite(steps []schemas.ArgumentRewrite, args json.RawMessage) json.RawMessage {
 	if len(steps) == 0 {
 		return args
 	}
+	leave, err := enter(context.Background(), args) // those who have the room wait for nobody
+	if err != nil {
+		return args
+	}
+	defer leave()
 	v, err := parseJSON(args)
 	if err != nil || v.kind != kindObject {
 		return args

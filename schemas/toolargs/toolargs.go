@@ -34,7 +34,9 @@
 // instructions. A validation ends after 10 million steps, which take about half a second, after a second of patterns (a
 // pattern of regexp2 may end another 200 ms later), or when its context ends. A part of a schema that several
 // references name is checked against a value once. Arguments may be nested 1000 levels deep. An error quotes at most
-// 256 KiB of them, and 4 KiB of a path and 16 KiB of a message in each line.
+// 256 KiB of them, and 4 KiB of a path and 16 KiB of a message in each line. Arguments have at most 262,144 values, and
+// unions in unions at most eight copies of them at once. All checks of a process take at most some 160 MiB at once; those
+// of large arguments wait for each other.
 package toolargs
 
 import (
@@ -121,18 +123,24 @@ const textEndless = "the schema refers to itself without end"
 //
 // An error is for the model. Its text is exactly that of pi: it names the tool, has one line for each violation, and
 // quotes the arguments as they came. A validation that exceeds the budget of work or time, which the package's
-// documentation states, is such an error too. If ctx ends during a validation that takes longer than most, the error
-// wraps the cause of ctx instead, and says nothing about the arguments.
+// documentation states, is such an error too. If ctx ends while Validate waits for others, or during a validation that
+// takes longer than most, the error wraps the cause of ctx instead, and says nothing about the arguments.
 func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMessage) (json.RawMessage, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
+	leave, err := enter(ctx, args)
+	if err != nil {
+		return nil, ended(toolName, err)
+	}
+	defer leave()
 	v, repeated, err := parseArguments(args)
 	if err != nil {
 		lines := []violation{{"root", "must be JSON: " + err.Error()}}
 		return nil, errors.New(errorText(toolName, lines, args))
 	}
 	b := newBudget(ctx.Done(), s.steps, s.patternTime)
+	b.copies = maxCopies * min(roomOf(args)/valueBytes, maxValues)
 	changed := s.coercion != nil && s.coercion.apply(b, &v)
 	fits := b.fits(s.root, &v)
 	var violations []violation
@@ -141,7 +149,7 @@ func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMes
 	}
 	switch {
 	case b.err == errEnded:
-		return nil, fmt.Errorf("check the arguments of tool %q: %w", toolName, context.Cause(ctx))
+		return nil, ended(toolName, context.Cause(ctx))
 	case b.err != nil:
 		violations = []violation{{"root", b.err.Error()}}
 	case fits && (changed || repeated):
@@ -150,6 +158,10 @@ func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMes
 		return args, nil
 	}
 	return nil, errors.New(errorText(toolName, violations, pretty(args)))
+}
+
+func ended(toolName string, cause error) error {
+	return fmt.Errorf("check the arguments of tool %q: %w", toolName, cause)
 }
 
 // violations walks again, this time to the end, and records the violations.

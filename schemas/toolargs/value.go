@@ -70,7 +70,7 @@ func (v *value) isA(typ string) bool {
 // clone copies everything that coercion could change. It stops when the budget ends.
 func (v *value) clone(b *budget) value {
 	c := *v
-	if b.spend(1+len(v.elems)) && len(v.elems) > 0 {
+	if b.copied(len(v.elems)) && b.spend(1+len(v.elems)) && len(v.elems) > 0 {
 		c.elems = make([]elem, len(v.elems))
 		for i := range v.elems {
 			c.elems[i] = elem{key: v.elems[i].key, val: v.elems[i].val.clone(b)}

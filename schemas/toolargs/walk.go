@@ -129,6 +129,7 @@ func (w *walker) descend(token string) (back func()) {
 	if room := max(maxPath-was, 0); len(token) > room {
 		token = strings.ToValidUTF8(token[:room], "")
 	}
+	w.spend(len(token) / stepBytes)
 	w.path = append(w.path, '/')
 	w.path = append(w.path, pointerEscaper.Replace(token)...)
 	return func() { w.path = w.path[:was] }
