@@ -104,6 +104,9 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 	if err != nil {
 		return reject(schemas.RejectInvalid, "%v", err)
 	}
+	if schemas.DataRef(b.header) != "" {
+		m.Aside()
+	}
 	header, data, err := in.resolveInput(ctx, kind, b)
 	if err != nil {
 		return schemas.Command{}, err

@@ -12,8 +12,8 @@ import (
 // returns args itself if no step applied, or if args is not an object. Otherwise it returns a fresh slice, in which
 // everything else is unchanged. It skips steps with an unknown operation.
 //
-// It looks at ten million members at most, which takes some tenths of a second, and skips what is left to do then. A text
-// with more than 262,144 values is not parsed.
+// It looks at ten million members at most, which takes some tenths of a second, and skips what is left to do then. It
+// parses no text with more than 262,144 values.
 func Rewrite(steps []schemas.ArgumentRewrite, args json.RawMessage) json.RawMessage {
 	if len(steps) == 0 {
 		return args

@@ -35,8 +35,8 @@
 // pattern of regexp2 may end another 200 ms later), or when its context ends. A part of a schema that several
 // references name is checked against a value once. Arguments may be nested 1000 levels deep. An error quotes at most
 // 256 KiB of them, and 4 KiB of a path and 16 KiB of a message in each line. Arguments have at most 262,144 values, and
-// unions in unions at most eight copies of them at once. All checks of a process take at most some 160 MiB at once; those
-// of large arguments wait for each other.
+// unions in unions at most eight copies of them at once. All checks of a process take at most some 160 MiB at once;
+// those of large arguments wait for each other.
 package toolargs
 
 import (

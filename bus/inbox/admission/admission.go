@@ -77,7 +77,8 @@ func (g *Gate) Request(session string, urgent bool, now time.Time, start func())
 	return r
 }
 
-// Entered records that a message is stored in its session's log, so that another session may start.
+// Entered records that a message is stored in its session's log, or waits for something else before that, so that
+// another session may start.
 func (g *Gate) Entered(r *Request, now time.Time) {
 	r.started()
 	g.next(now)

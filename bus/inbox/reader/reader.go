@@ -114,6 +114,16 @@ type Message struct {
 	// letters. All that is left to do, on whichever runner, is to acknowledge it.
 	Rejected bool
 	Body     Body
+
+	aside func()
+}
+
+// Aside says that a message which is delivered has to wait for others of its kind before its session can be loaded:
+// sessions that are not delayed start meanwhile, as if it had entered the log. It keeps its place among those at work.
+func (m *Message) Aside() {
+	if m.aside != nil {
+		m.aside()
+	}
 }
 
 // Place is where the messages of a session are stored.

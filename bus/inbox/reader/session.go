@@ -113,6 +113,11 @@ func (r *Reader) next(s *session) {
 		return
 	}
 	d := s.deliveries[at]
+	d.aside = func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.gate.Entered(d.request, time.Now())
+	}
 	d.request = r.gate.Request(s.key, d.Urgent, time.Now(), func() {
 		if !r.isDraining() {
 			d.started = true
