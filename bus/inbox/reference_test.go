@@ -6,14 +6,17 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/inbox/admission"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -84,6 +87,35 @@ func TestInputsAreLoadedInTurn(t *testing.T) {
 	if r := h.rejections(); len(r) != 2 || !in.InputsIdle() {
 		t.Errorf("rejected %+v, and inputs take room", r)
 	}
+}
+
+// More inputs wait for their turn than sessions may start at once. Others start all the same, and not one in 100 ms as
+// behind a queue that stands still.
+func TestInputsThatWaitKeepNobodyFromStarting(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	bustest.Setup(t, c, streams.Options{})
+	var h fakeHandler
+	in, _ := bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
+	others, err := in.TakeInputs(bustest.Deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const waiting, small = admission.MaxStarting + 10, 100
+	ref := upload(t, c, strings.Repeat("x", 300<<10))
+	for n := range waiting {
+		promptBy(t, c, fmt.Sprintf("w%d", n), ref)
+	}
+	begun := time.Now()
+	for n := range small {
+		bustest.Send(t, c, fmt.Sprintf("s%d", n), "x")
+	}
+	bustest.Eventually(t, "all others are settled", func() bool { return h.total() == small })
+	if took := time.Since(begun); took > small*admission.Patience*2/3 {
+		t.Errorf("it took %s", took)
+	}
+	others()
+	bustest.Eventually(t, "those that have waited are settled", func() bool { return h.total() == small+waiting })
 }
 
 // upload stores an input and returns its reference.
