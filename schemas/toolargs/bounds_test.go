@@ -436,3 +436,14 @@ func TestLargeChecksTakeTurns(t *testing.T) {
 		t.Errorf("afterwards: %.200v", err)
 	}
 }
+
+// Matches of many short names count as much as they take.
+func TestShortMatchesCount(t *testing.T) {
+	t.Parallel()
+	s := compile(t, `{"patternProperties":{"^`+strings.Repeat("(?:.?){1000}", 20)+`b$":{}}}`)
+	s.Limit(1_000_000)
+	_, err := validate(t, s, object(20_000, "1"))
+	if err == nil || !strings.Contains(err.Error(), "steps") {
+		t.Errorf("%.200v", err)
+	}
+}

@@ -78,13 +78,16 @@ func compileLinear(source, translated string) (matcher, error) {
 	return &linear{source, re, len(prog.Inst)}, err
 }
 
+// instructionsPerStep is how many instructions of a pattern for a character take as long as a step.
+const instructionsPerStep = 16
+
 func (p *linear) match(b *budget, s string) bool {
 	const quick = 1 << 18 // instructions for characters: some milliseconds
 	if !b.spend(matchSteps + len(s)/4) {
 		return false
 	}
-	if len(s)*p.instructions <= quick {
-		return p.re.MatchString(s)
+	if work := (len(s) + 1) * p.instructions; work <= quick {
+		return b.spend(work/instructionsPerStep) && p.re.MatchString(s)
 	}
 	timer := b.startPattern(p.source)
 	defer timer.stop()
