@@ -10,9 +10,13 @@ import (
 // skillPrefix starts a prompt that requests a skill: /skill:name and what to do with it.
 const skillPrefix = "skill:"
 
+// MaxExpanded is how many bytes an expanded prompt may have: twice as many as a command. A command of a few hundred
+// bytes becomes as large, at once in many sessions, and a template may repeat its arguments thousands of times.
+const MaxExpanded = 1 << 20
+
 // Expand expands a prompt "/name arguments" or "/skill:name arguments", and returns the file that the expansion came
 // from. ok is false if the text names neither a template nor a skill of r, as a path does, and if the expansion would
-// be longer than an input may be ([schemas.MaxInputBytes]): then the prompt stays as it is.
+// be longer than MaxExpanded: then the prompt stays as it is.
 func Expand(text string, r schemas.Resources) (expanded string, of schemas.PromptSource, ok bool) {
 	rest, slash := strings.CutPrefix(text, "/")
 	if !slash {
@@ -34,7 +38,7 @@ func Expand(text string, r schemas.Resources) (expanded string, of schemas.Promp
 		if t.Name != name {
 			continue
 		}
-		if expanded, ok = substitute(t.Text, words(args), schemas.MaxInputBytes); !ok {
+		if expanded, ok = substitute(t.Text, words(args), MaxExpanded); !ok {
 			return text, of, false
 		}
 		return expanded, source(schemas.ResourceTemplate, t.Name, t.Resource), true

@@ -132,7 +132,7 @@ func TestExpansionIsBounded(t *testing.T) {
 			Text: strings.Repeat(place, 6_000)}}}}
 		for _, text := range []string{"/t " + long, "/t '" + long + "'"} {
 			got, _, ok := prompt.Expand(text, r)
-			if ok && len(got) > schemas.MaxInputBytes || !ok && got != text {
+			if ok && len(got) > prompt.MaxExpanded || !ok && got != text {
 				t.Errorf("%s: %d bytes, expanded: %t", place, len(got), ok)
 			}
 			if strings.HasPrefix(place, "$@") && ok {
