@@ -288,12 +288,41 @@ func (p *projection) rest(r *reply, m *schemas.AssistantMessage) bool {
 	return true
 }
 
+// maxCompared is how many bytes of two texts are decoded to compare them: decoded, they may take some fifty times as
+// much, for every client.
+const maxCompared = 64 << 10
+
+// sameJSON reports whether two texts are the same JSON. Large ones may differ in the space between their tokens only.
 func sameJSON(a, b string) bool {
+	if len(a)+len(b) > maxCompared {
+		return sameTokens(a, b)
+	}
 	var x, y any
 	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
 		return false
 	}
 	return fmt.Sprint(x) == fmt.Sprint(y)
+}
+
+// sameTokens reports whether two texts are the same but for space outside of strings.
+func sameTokens(a, b string) bool {
+	const space = " \t\r\n"
+	for quoted, escaped := false, false; ; a, b = a[1:], b[1:] {
+		if !quoted {
+			a, b = strings.TrimLeft(a, space), strings.TrimLeft(b, space)
+		}
+		if a == "" || b == "" || a[0] != b[0] {
+			return a == "" && b == ""
+		}
+		switch {
+		case escaped:
+			escaped = false
+		case a[0] == '"':
+			quoted = !quoted
+		default:
+			escaped = quoted && a[0] == '\\'
+		}
+	}
 }
 
 // callOf returns the id of a call of the turn in progress.
