@@ -28,8 +28,8 @@ func TestSameJSON(t *testing.T) {
 	}
 }
 
-// A model's arguments of millions of values are not decoded for every client. The test is not parallel: it looks at what
-// the process allocates.
+// A model's arguments of millions of values are not decoded for every client. The test is not parallel: it looks at
+// what the process allocates.
 func TestLargeArgumentsAreNotDecoded(t *testing.T) {
 	large := `{"x":[` + strings.Repeat("{},", 1_000_000) + `{}]}`
 	var before, after runtime.MemStats
