@@ -447,3 +447,13 @@ func TestShortMatchesCount(t *testing.T) {
 		t.Errorf("%.200v", err)
 	}
 }
+
+// An error is in proportion to the arguments that it quotes, however they are printed.
+func TestSmallArgumentsMakeSmallErrors(t *testing.T) {
+	t.Parallel()
+	args := `{"path":` + nested(900, "[", "", "]") + `}`
+	_, err := validate(t, compile(t, `{"properties":{"path":{"type":"string"}}}`), args)
+	if err == nil || len(err.Error()) > 17*len(args)+8<<10 || !strings.HasSuffix(err.Error(), " [cut]") {
+		t.Errorf("an error of %d bytes", len(err.Error()))
+	}
+}

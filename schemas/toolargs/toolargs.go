@@ -34,9 +34,10 @@
 // instructions. A validation ends after 10 million steps, which take about half a second, after a second of patterns (a
 // pattern of regexp2 may end another 200 ms later), or when its context ends. A part of a schema that several
 // references name is checked against a value once. Arguments may be nested 1000 levels deep. An error quotes at most
-// 256 KiB of them, and 4 KiB of a path and 16 KiB of a message in each line. Arguments have at most 262,144 values, and
-// unions in unions at most eight copies of them at once. All checks of a process take at most some 160 MiB at once;
-// those of large arguments wait for each other.
+// 256 KiB of them, or sixteen times what came and 4 KiB, and has 4 KiB of a path and 16 KiB of a message in each line.
+// Arguments have at most 262,144 values, and unions in unions at most eight copies of them at once. All checks of a
+// process take at most some 160 MiB at once, those of large arguments wait for each other; a pattern of regexp2 may take
+// three hundred times as much as its text besides.
 package toolargs
 
 import (
@@ -137,7 +138,7 @@ func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMes
 	v, repeated, err := parseArguments(args)
 	if err != nil {
 		lines := []violation{{"root", "must be JSON: " + err.Error()}}
-		return nil, errors.New(errorText(toolName, lines, args))
+		return nil, errors.New(errorText(toolName, lines, args, maxReceived))
 	}
 	b := newBudget(ctx.Done(), s.steps, s.patternTime)
 	b.copies = maxCopies * min(roomOf(args)/valueBytes, maxValues)
@@ -157,7 +158,7 @@ func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMes
 	case fits:
 		return args, nil
 	}
-	return nil, errors.New(errorText(toolName, violations, pretty(args)))
+	return nil, errors.New(errorText(toolName, violations, pretty(args), min(maxReceived, maxGrowth*len(args)+4<<10)))
 }
 
 func ended(toolName string, cause error) error {
@@ -178,16 +179,16 @@ func (s *Schema) violations(b *budget, v *value) []violation {
 	return r.violations
 }
 
-// errorText returns the text of an error.
-func errorText(toolName string, lines []violation, received []byte) string {
+// errorText returns the text of an error, which quotes the arguments up to a limit.
+func errorText(toolName string, lines []violation, received []byte, limit int) string {
 	var b strings.Builder
 	b.WriteString(`Validation failed for tool "` + toolName + "\":\n")
 	for _, line := range lines {
 		b.WriteString("  - " + line.path + ": " + line.message + "\n")
 	}
 	b.WriteString("\nReceived arguments:\n")
-	if len(received) > maxReceived {
-		b.WriteString(strings.ToValidUTF8(string(received[:maxReceived]), "") + " [cut]")
+	if len(received) > limit {
+		b.WriteString(strings.ToValidUTF8(string(received[:limit]), "") + " [cut]")
 	} else {
 		b.Write(received)
 	}
@@ -197,6 +198,10 @@ func errorText(toolName string, lines []violation, received []byte) string {
 // maxReceived is how many bytes of the arguments an error quotes. Printed in lines, deeply nested arguments may be a
 // thousand times as long as they came.
 const maxReceived = 256 << 10
+
+// maxGrowth is how many times as long as the arguments the quote may be: who sends many calls with small arguments must
+// not have each answered with a large error.
+const maxGrowth = 16
 
 // pretty prints arguments, which are known to be JSON, as they came, before coercion. It may stop after more than an
 // error quotes.
