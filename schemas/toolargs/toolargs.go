@@ -36,8 +36,8 @@
 // references name is checked against a value once. Arguments may be nested 1000 levels deep. An error quotes at most
 // 256 KiB of them, or sixteen times what came and 4 KiB, and has 4 KiB of a path and 16 KiB of a message in each line.
 // Arguments have at most 262,144 values, and unions in unions at most eight copies of them at once. All checks of a
-// process take at most some 160 MiB at once, those of large arguments wait for each other; a pattern of regexp2 may take
-// three hundred times as much as its text besides.
+// process take at most some 160 MiB at once, those of large arguments wait for each other. Besides, a pattern of
+// regexp2 may take three hundred times as much as its text.
 package toolargs
 
 import (
