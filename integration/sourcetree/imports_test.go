@@ -44,7 +44,7 @@ var importRules = []importRule{
 	{"schemas/keycache", nil, nil},
 	{"schemas/progress", []string{"schemas"}, nil},
 	{"schemas/redact", nil, nil},
-	{"schemas/toolargs", []string{"schemas"}, []string{"github.com/dlclark/regexp2", "golang.org/x/sync/semaphore"}},
+	{"schemas/toolargs", []string{"schemas"}, []string{"github.com/dlclark/regexp2/v2", "golang.org/x/sync/semaphore"}},
 	{"schemas/toolargs/cached", []string{"schemas"}, nil},
 	{"sessionfile", []string{"schemas"}, nil},
 	{"loop", []string{"schemas", "loop/compaction"}, nil},

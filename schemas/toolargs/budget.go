@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-
-	"github.com/loopbus/loopbus/schemas/toolargs/internal/ecmascript"
 )
 
 const (
@@ -117,7 +115,7 @@ const (
 	// maxPattern is the largest size of a pattern in bytes; a longer one is no regular expression.
 	maxPattern = 4 << 10
 	// maxPatternSize is the largest number of instructions of all patterns of a schema together.
-	maxPatternSize = ecmascript.MaxSize
+	maxPatternSize = 1 << 16
 )
 
 // limits are the remaining limits of the compilation of one schema, and its compiled patterns.

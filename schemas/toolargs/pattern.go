@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dlclark/regexp2"
+	"github.com/dlclark/regexp2/v2"
 
 	"github.com/loopbus/loopbus/schemas/toolargs/internal/ecmascript"
 )
@@ -41,11 +41,17 @@ func compilePattern(pattern string, limit time.Duration) (matcher, error) {
 			return m, nil
 		}
 	}
-	var broken *syntax.Error
-	if errors.Is(err, ecmascript.ErrBeyond) || errors.As(err, &broken) && broken.Code == syntax.ErrInvalidRepeatSize {
+	if errors.Is(err, ecmascript.ErrBeyond) || isBeyondGo(err) {
 		return compileBacktracking(pattern, limit)
 	}
 	return nil, patternError(err)
+}
+
+// isBeyondGo reports whether Go's engine refuses what JavaScript may have: repetitions and names of groups.
+func isBeyondGo(err error) bool {
+	var broken *syntax.Error
+	return errors.As(err, &broken) &&
+		(broken.Code == syntax.ErrInvalidRepeatSize || broken.Code == syntax.ErrInvalidNamedCapture)
 }
 
 // patternError removes the words that repeat that a pattern is wrong.
@@ -115,30 +121,61 @@ func (r *interruptible) ReadRune() (rune, int, error) {
 
 // backtracking is a pattern for regexp2, which tries it by backtracking as JavaScript does.
 type backtracking struct {
-	source     string
-	translated string
-	re         *regexp2.Regexp // for short texts: it keeps the memory of its longest match
+	source       string
+	re           *regexp2.Regexp // with a little memory, which it keeps from one match to the next
+	limit        time.Duration
+	instructions int
 }
 
-// long limits the matches of long texts at the same time: one may take some hundred times the memory of its text.
+const (
+	// fewRemembered and mostRemembered are how many integers a match may remember to go back: half a megabyte at any
+	// time, 32 MiB for who has one of the places in long. JavaScript's engine V8 has 64 MB.
+	fewRemembered, mostRemembered = 1 << 16, 1 << 22
+	// shortText is the largest size of a text in bytes that is tried with a little memory first.
+	shortText = 4 << 10
+)
+
+// long limits the matches that may take much memory at the same time.
 var long = make(chan struct{}, 2)
 
-func (p *backtracking) size() int { return len(p.translated) }
+func (p *backtracking) size() int { return p.instructions }
 
 func compileBacktracking(pattern string, limit time.Duration) (matcher, error) {
-	translated, err := ecmascript.ForRegexp2(pattern)
-	var re *regexp2.Regexp
-	if err == nil {
-		re, err = newBacktracking(translated, limit)
+	size := len(pattern) + resets(pattern)
+	if size > maxPatternSize {
+		return nil, fmt.Errorf("the groups in groups in it come to %d instructions, more than %d", size, maxPatternSize)
 	}
+	re, err := newBacktracking(pattern, limit, fewRemembered)
 	if err != nil {
 		return nil, patternError(err)
 	}
-	return &backtracking{pattern, translated, re}, nil
+	return &backtracking{pattern, re, limit, size}, nil
 }
 
-func newBacktracking(translated string, limit time.Duration) (*regexp2.Regexp, error) {
-	re, err := regexp2.Compile(translated, regexp2.ECMAScript|regexp2.Unicode)
+// resets estimates from above what regexp2 adds to a pattern. A repetition forgets what each group in it captured, and
+// each repetition around the repetition makes a copy of that.
+func resets(pattern string) int {
+	depth, sum, inClass := 0, 0, false
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '\\':
+			i++
+		case c == '[' || c == ']':
+			inClass = c == '['
+		case inClass:
+		case c == '(':
+			depth++
+			sum += depth * depth
+		case c == ')':
+			depth--
+		}
+	}
+	return sum
+}
+
+func newBacktracking(pattern string, limit time.Duration, remembered int) (*regexp2.Regexp, error) {
+	re, err := regexp2.Compile(pattern, regexp2.ECMAScript|regexp2.Unicode,
+		regexp2.OptionMaxBacktrackingStackSize(remembered))
 	if err == nil {
 		re.MatchTimeout = limit
 	}
@@ -146,27 +183,49 @@ func newBacktracking(translated string, limit time.Duration) (*regexp2.Regexp, e
 }
 
 func (p *backtracking) match(b *budget, s string) bool {
-	const short = 4 << 10
-	if !b.spend(matchSteps + len(s)/8*(1+len(p.translated)/64)) {
+	if !b.spend(matchSteps + len(s)/8*(1+len(p.source)/64)) {
 		return false
 	}
-	re := p.re
-	if len(s) > short {
-		select {
-		case long <- struct{}{}:
-			defer func() { <-long }()
-		case <-b.done:
-		}
-		re, _ = newBacktracking(p.translated, re.MatchTimeout) // it compiled before, so it does again
+	err := regexp2.ErrBacktrackingStackLimit
+	var matches bool
+	if len(s) <= shortText {
+		matches, err = p.try(b, p.re, s)
 	}
+	if errors.Is(err, regexp2.ErrBacktrackingStackLimit) {
+		matches, err = p.tryAlone(b, s)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, regexp2.ErrBacktrackingStackLimit):
+		b.end(fmt.Errorf("checking the arguments takes more than %d MiB of memory for the pattern %q",
+			mostRemembered>>17, p.source))
+	default: // the timeout
+		b.startPattern(p.source).end()
+	}
+	return matches
+}
+
+func (p *backtracking) try(b *budget, re *regexp2.Regexp, s string) (bool, error) {
 	timer := b.startPattern(p.source)
 	defer timer.stop()
 	if !timer.goesOn() {
-		return false
+		return false, nil
 	}
-	matches, err := re.MatchString(s)
-	if err != nil { // the only possible error is the timeout
-		timer.end()
+	return re.MatchString(s)
+}
+
+// tryAlone takes the memory that a match in a long text needs, and lets go of all of it. The wait for it takes no time
+// of the pattern.
+func (p *backtracking) tryAlone(b *budget, s string) (bool, error) {
+	select {
+	case long <- struct{}{}:
+		defer func() { <-long }()
+	case <-b.done:
+		return false, nil
 	}
-	return matches
+	re, err := newBacktracking(p.source, p.limit, mostRemembered) // it compiled before, so it does again
+	if err != nil {
+		return false, err
+	}
+	return p.try(b, re, s)
 }

@@ -2,7 +2,10 @@ package toolargs_test
 
 import (
 	"encoding/json"
+	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
@@ -54,6 +57,7 @@ func TestPatternsAreThoseOfJavaScript(t *testing.T) {
 		{`^\P{L}$`, "é", false},
 		{`^x{2000}$`, "", false},
 		{`^(?<a>x)(y)$`, "xy", true},
+		{`^(?<é$_1>x)$`, "x", true}, // a name that Go does not know
 	} {
 		for _, prefix := range []string{"", "(?=[^]*)"} {
 			matches(t, prefix+tt.pattern, tt.text, tt.want)
@@ -105,5 +109,38 @@ func matches(t *testing.T, pattern, text string, want bool) {
 	args, _ := json.Marshal(text)
 	if _, err := validate(t, compile(t, string(parameters)), string(args)); (err == nil) != want {
 		t.Errorf("%s on %q: %t, want %t", pattern, text, !want, want)
+	}
+}
+
+// What a match remembers to go back is bounded, whatever a worker announces and a model sends. The test is not
+// parallel, because it measures what is allocated.
+func TestMatchesTakeBoundedMemory(t *testing.T) {
+	for _, tt := range []struct {
+		pattern string
+		length  int
+		fits    bool
+	}{
+		{`(?=a)(?:(a)|(b)|(c))*(?:\1)*z`, 3_900_000, false},
+		{`(?=a)(a)+$`, 3_900_000, false},
+		{`(?:(?=(?:(a)|(b)|(c))*)a)*z`, 3_900_000, false},
+		{`(?=a)(((a)+)+)+$`, 4_000, true}, // with more than short texts have by themselves
+		{`(?=a)(((a)+)+)+$`, 300_000, true},
+	} {
+		parameters, _ := json.Marshal(map[string]string{"pattern": tt.pattern})
+		schema, err := toolargs.CompileWithin(parameters, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = validate(t, schema, `"`+strings.Repeat("a", tt.length)+`"`)
+		runtime.ReadMemStats(&after)
+		tooMuch := err != nil && strings.Contains(err.Error(), "  - root: checking the arguments takes more than 32 MiB")
+		if tt.fits != (err == nil) || tt.fits == tooMuch {
+			t.Errorf("%d characters for %s: %.200v", tt.length, tt.pattern, err)
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > 250<<20 {
+			t.Errorf("%d characters for %s: %d MiB were allocated", tt.length, tt.pattern, took>>20)
+		}
 	}
 }

@@ -36,8 +36,9 @@
 // references name is checked against a value once. Arguments may be nested 1000 levels deep. An error quotes at most
 // 256 KiB of them, or sixteen times what came and 4 KiB, and has 4 KiB of a path and 16 KiB of a message in each line.
 // Arguments have at most 262,144 values, and unions in unions at most eight copies of them at once. All checks of a
-// process take at most some 160 MiB at once, those of large arguments wait for each other. Besides, a pattern of
-// regexp2 may take three hundred times as much as its text.
+// process take at most some 160 MiB at once, those of large arguments wait for each other. Besides, two matches of
+// regexp2 at once may remember 32 MiB each to go back, as JavaScript's engine V8 may 64 MB, and others half a megabyte;
+// a match that would need more is an error.
 package toolargs
 
 import (

@@ -148,14 +148,16 @@ func TestNoParametersAndNoArguments(t *testing.T) {
 
 func TestCompileRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ parameters, want string }{
-		"not JSON":           {`{"type":`, "not JSON"},
-		"two values":         {`{} {}`, "more than one"},
-		"no schema":          {`"string"`, "neither an object nor a boolean"},
-		"broken pattern":     {`{"properties":{"a":{"pattern":"("}}}`, `pattern "("`},
-		"no such group":      {`{"pattern":"(a)\\2"}`, "no group 2"},
-		"no such name":       {`{"pattern":"(?<a>a)\\k<b>"}`, `no group "b"`},
-		"broken lookahead":   {`{"pattern":"(?=a"}`, "missing closing )"},
-		"broken quantifier":  {`{"pattern":"(?=a)b{2,1}"}`, "repeat count"},
+		"not JSON":          {`{"type":`, "not JSON"},
+		"two values":        {`{} {}`, "more than one"},
+		"no schema":         {`"string"`, "neither an object nor a boolean"},
+		"broken pattern":    {`{"properties":{"a":{"pattern":"("}}}`, `pattern "("`},
+		"no such group":     {`{"pattern":"(a)\\2"}`, "unrecognized escape sequence \\2"},
+		"no such name":      {`{"pattern":"(?<a>a)\\k<b>"}`, "undefined group name b"},
+		"broken lookahead":  {`{"pattern":"(?=a"}`, "missing closing )"},
+		"broken quantifier": {`{"pattern":"(?=a)b{2,1}"}`, "repeat count"},
+		"groups in groups": {`{"pattern":"(?=a)` + strings.Repeat("(", 1300) + strings.Repeat(")*", 1300) + `"}`,
+			"groups in groups"},
 		"broken name":        {`{"patternProperties":{"[":{}}}`, `pattern "["`},
 		"nested without end": {strings.Repeat(`{"not":`, 2000) + "{}" + strings.Repeat("}", 2000), "nested deeper"},
 	} {

@@ -11,53 +11,28 @@ import (
 	"unicode/utf8"
 )
 
-// ErrBeyond is wrapped by the error of a pattern with a feature that Go's engine lacks: lookaround or a backreference.
+// ErrBeyond is the error of a pattern with a feature that Go's engine lacks, and with nothing else that is wrong before
+// or after it but what only an engine with that feature can tell: to which groups the backreferences refer.
 var ErrBeyond = errors.New("lookaround or a backreference")
 
 var errPatternEnd = errors.New("ends in the middle of an escape")
 
-// MaxSize is the largest size of a translation in bytes. It limits the expansion of repeated groups.
-const MaxSize = 1 << 16
-
-// ForGo translates a pattern for package regexp. The error wraps [ErrBeyond] if only [ForRegexp2] can.
+// ForGo translates a pattern for package regexp. The error is [ErrBeyond] if only another engine can match it.
 func ForGo(pattern string) (string, error) {
-	t := translator{in: pattern, code: `\x{%x}`}
+	t := translator{in: pattern}
 	err := t.translate()
 	return string(t.out), err
 }
 
-// ForRegexp2 translates a pattern for regexp2 in its mode ECMAScript with Unicode.
-func ForRegexp2(pattern string) (string, error) {
-	t := translator{in: pattern, code: `\u{%x}`, beyond: true}
-	err := t.translate()
-	if err == nil && t.highest > 0 {
-		t = translator{in: pattern, code: t.code, beyond: true, forget: true}
-		err = t.translate()
-	}
-	return string(t.out), err
-}
-
-// translator translates a pattern of JavaScript, with its flag u, into the syntax of another engine: the dot, white
-// space, \uXXXX, empty classes, names of groups.
+// translator translates a pattern of JavaScript, with its flag u, into the syntax of Go: the dot, white space, \uXXXX,
+// empty classes, names of properties.
 type translator struct {
 	in     string
 	out    []byte
-	code   string // the engine's syntax of a code point, for fmt
-	beyond bool   // the engine has lookaround and backreferences
-	forget bool   // groups have to drop what they captured in the repetition before
-
-	names   map[string]int // numbers of named groups; known in advance, because a reference may come first
-	groups  int            // that capture, so far
-	highest int            // group referred to
-	open    []opening
+	beyond bool // Go's engine lacks something that was in it
 }
 
 func (t *translator) translate() (err error) {
-	if t.beyond {
-		if t.names, err = groupNames(t.in); err != nil {
-			return err
-		}
-	}
 	for t.in != "" {
 		switch {
 		case t.in[0] == '\\':
@@ -68,8 +43,6 @@ func (t *translator) translate() (err error) {
 			t.dot()
 		case t.in[0] == '(':
 			err = t.group()
-		case t.in[0] == ')':
-			err = t.close()
 		default:
 			t.write(1, t.in[:1])
 		}
@@ -77,16 +50,16 @@ func (t *translator) translate() (err error) {
 			return err
 		}
 	}
-	if t.highest > t.groups {
-		return fmt.Errorf("there is no group %d", t.highest)
+	if t.beyond {
+		return ErrBeyond
 	}
 	return nil
 }
 
-func (t *translator) dot() { t.write(1, `[^\n\r`+t.point(0x2028)+t.point(0x2029)+`]`) }
+func (t *translator) dot() { t.write(1, `[^\n\r\x{2028}\x{2029}]`) }
 
 // point writes a code point.
-func (t *translator) point(r rune) string { return fmt.Sprintf(t.code, r) }
+func point(r rune) string { return fmt.Sprintf(`\x{%x}`, r) }
 
 // write skips n bytes of the input and writes the text for them.
 func (t *translator) write(n int, text string) {
@@ -111,25 +84,17 @@ func (t *translator) escape(inClass bool) error {
 		if c == 'S' {
 			ranges = nonSpaceRanges
 		}
-		switch {
-		case t.beyond:
-			ranges = t.in[:2]
-		case !inClass:
+		if !inClass {
 			ranges = "[" + ranges + "]"
 		}
 		t.write(2, ranges)
 	case 'd', 'D', 'w', 'W', 't', 'n', 'v', 'f', 'r':
 		t.write(2, t.in[:2])
 	case 'b', 'B':
-		switch {
-		case inClass:
+		if inClass {
 			t.write(2, `\x08`)
-		case !t.beyond:
+		} else {
 			t.write(2, t.in[:2])
-		case c == 'b': // regexp2's own \b knows words of all scripts
-			t.write(2, `(?:(?<=\w)(?!\w)|(?<!\w)(?=\w))`)
-		default:
-			t.write(2, `(?:(?<=\w)(?=\w)|(?<!\w)(?!\w))`)
 		}
 	case 'u', 'x', 'c':
 		return t.codeEscape()
@@ -139,7 +104,8 @@ func (t *translator) escape(inClass bool) error {
 		if inClass {
 			return fmt.Errorf("invalid escape %q", t.in[:2])
 		}
-		return t.reference()
+		t.beyond = true
+		t.write(2, "")
 	case '0':
 		t.write(2, `\x00`)
 	default:
@@ -166,7 +132,7 @@ func (t *translator) codeEscape() error {
 		if len(t.in) < 3 || !isLetter(t.in[2]) {
 			return errPatternEnd
 		}
-		t.write(3, t.point(rune(t.in[2]%32)))
+		t.write(3, point(rune(t.in[2]%32)))
 		return nil
 	}
 	r, n, ok := codePoint(t.in)
@@ -176,7 +142,7 @@ func (t *translator) codeEscape() error {
 	if low, m, ok := codePoint(t.in[n:]); ok && utf16.DecodeRune(r, low) != utf8.RuneError {
 		r, n = utf16.DecodeRune(r, low), n+m
 	}
-	t.write(n, t.point(r))
+	t.write(n, point(r))
 	return nil
 }
 
@@ -227,10 +193,10 @@ func (t *translator) property() error {
 func (t *translator) class() error {
 	switch {
 	case strings.HasPrefix(t.in, "[]"):
-		t.write(2, `[^`+t.point(0)+`-`+t.point(utf8.MaxRune)+`]`)
+		t.write(2, `[^\x{0}-\x{10ffff}]`)
 		return nil
 	case strings.HasPrefix(t.in, "[^]"):
-		t.write(3, `[`+t.point(0)+`-`+t.point(utf8.MaxRune)+`]`)
+		t.write(3, `[\x{0}-\x{10ffff}]`)
 		return nil
 	case strings.HasPrefix(t.in, "[^"):
 		t.write(2, "[^")
