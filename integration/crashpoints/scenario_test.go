@@ -181,12 +181,16 @@ var scenarios = slices.Concat(treeScenarios, []*scenario{
 		user: func(t *testing.T, tr *trial) { tr.send(t, "p1", prompt("count")) },
 	},
 	{
-		name: "prompts in a row", replies: []scripted.Response{scripted.Text("one"), scripted.Text("two"),
-			scripted.Text("three")},
+		name: "prompts in a row", replies: []scripted.Response{scripted.Text("one moment"), scripted.Text("two"),
+			scripted.Text("three")}, hold: 1, chunkSize: 6,
 		user: func(t *testing.T, tr *trial) {
 			tr.send(t, "p1", prompt("first"))
+			tr.wait(t, "the model speaks", tr.held) // else it depends on the machine what is stored together
 			tr.send(t, "p2", prompt("second"))
+			tr.until(t, "the second prompt is accepted", func(s *loop.State) bool { return s.Known.Has("p2") })
 			tr.send(t, "p3", prompt("third"))
+			tr.until(t, "the third prompt is accepted", func(s *loop.State) bool { return s.Known.Has("p3") })
+			tr.open.fire()
 		},
 	},
 	{
