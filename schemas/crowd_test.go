@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -72,5 +73,26 @@ func TestManyBlocksAreAPrompt(t *testing.T) {
 	err := schemas.ValidateCommand(schemas.CommandToolResult, details)
 	if err != nil && strings.Contains(err.Error(), "more than") {
 		t.Errorf("details, which are anything: %v", err)
+	}
+}
+
+// Decoded, a payload may take a hundred times its size, and a runner may get hundreds at once. The test takes the room
+// of all others, so it is not parallel.
+func TestLargePayloadsTakeTurns(t *testing.T) {
+	large := []byte(`{"text":"x","unknown":[0` + strings.Repeat(",0", 200_000) + `]}`)
+	release := schemas.TakeDecodeRoom()
+	done := make(chan error, 1)
+	go func() { done <- schemas.ValidateCommand(schemas.CommandPrompt, large) }()
+	if err := schemas.ValidateCommand(schemas.CommandPrompt, []byte(`{"text":"x"}`)); err != nil {
+		t.Errorf("a small one: %v", err)
+	}
+	select {
+	case err := <-done:
+		t.Errorf("while others have the room: %.200v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	release()
+	if err := <-done; err != nil {
+		t.Errorf("afterwards: %.200v", err)
 	}
 }

@@ -1,5 +1,7 @@
 package schemas
 
+import "context"
+
 // What the tests need of the inside.
 var (
 	NewCompiler  = newCompiler
@@ -18,4 +20,10 @@ func CommandKinds() []CommandKind {
 		kinds = append(kinds, kind)
 	}
 	return kinds
+}
+
+// TakeDecodeRoom takes the room of large payloads until release.
+func TakeDecodeRoom() (release func()) {
+	_ = decoded.Acquire(context.Background(), maxDecoded)
+	return func() { decoded.Release(maxDecoded) }
 }

@@ -69,12 +69,12 @@ func ParseCommand(kind CommandKind, payload []byte) (id string, data CommandData
 	if err != nil {
 		return "", nil, err
 	}
+	if object, ok := v.(map[string]any); ok { // of which nothing else is needed
+		id, _ = object["id"].(string)
+	}
 	data, err = DecodeCommandData(kind, payload)
 	if err != nil {
 		return "", nil, &ValidationError{What: what, Problems: []string{decodeProblem(err)}}
-	}
-	if object, ok := v.(map[string]any); ok {
-		id, _ = object["id"].(string)
 	}
 	return id, data, nil
 }

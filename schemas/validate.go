@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+	"golang.org/x/sync/semaphore"
 )
 
 // maxProblems bounds how many problems a [ValidationError] names.
@@ -100,6 +102,7 @@ func validated(what string, name SchemaName, payload []byte) (any, error) {
 	if bounded && len(payload) > maxValues && CountValues(payload) > maxValues {
 		return nil, &ValidationError{What: what, Problems: []string{fmt.Sprintf("payload: more than %d values", maxValues)}}
 	}
+	defer enter(payload)()
 	schema := compiledSchema(name)
 	var v any
 	var err error
@@ -120,6 +123,27 @@ func validated(what string, name SchemaName, payload []byte) (any, error) {
 		return nil, &ValidationError{What: what, Problems: problems(err)}
 	}
 	return v, nil
+}
+
+const (
+	// smallPayload is the size in bytes up to which a payload is validated without waiting.
+	smallPayload = 16 << 10
+	// maxDecoded limits the memory of the larger payloads that a process validates at once. One may take all of it.
+	maxDecoded = 128 << 20
+)
+
+// decoded is what the validations of a process share. They only compute, so that none waits long: more at once than
+// there are processors are no faster, and clients, workers and models may send hundreds at once.
+var decoded = semaphore.NewWeighted(maxDecoded)
+
+// enter waits until there is memory to decode a payload, and returns a function that gives it back.
+func enter(payload []byte) (leave func()) {
+	if len(payload) <= smallPayload {
+		return func() {}
+	}
+	n := int64(min(len(payload)+CountValues(payload)*ValueBytes, maxDecoded))
+	_ = decoded.Acquire(context.Background(), n) // fails only when its context ends
+	return func() { decoded.Release(n) }
 }
 
 // ValueBytes is about how much memory a decoded value takes in addition to its text, as [CountValues] counts.

@@ -47,8 +47,7 @@ func IsAnswer(header nats.Header, data []byte) bool {
 			return true
 		}
 	}
-	var members map[string]json.RawMessage
-	return isCommit(data) || json.Unmarshal(data, &members) == nil && isAnswer(members)
+	return isCommit(data) || isAnswer(data)
 }
 
 // IsAnnounced reports whether a client published a message to all subscribers without requesting a reply. It is false
@@ -77,18 +76,21 @@ func IsForeign(header nats.Header, data []byte) bool {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return !isFromClient(header)
 	}
-	var members map[string]json.RawMessage
-	return isCommit(data) && !isFromClient(header) || json.Unmarshal(data, &members) == nil && isAnswer(members)
+	return isCommit(data) && !isFromClient(header) || isAnswer(data)
 }
 
 // isCommit reports whether a payload is a commit of a log. A direct get with the member no_hdr answers without any
 // header.
 func isCommit(data []byte) bool {
-	var events []struct {
+	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("[")) || !json.Valid(data) {
+		return false
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	_, _ = d.Token() // the bracket
+	var first struct {
 		SpecVersion string `json:"specversion"`
 	}
-	return bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) && json.Unmarshal(data, &events) == nil &&
-		len(events) > 0 && events[0].SpecVersion != ""
+	return d.More() && d.Decode(&first) == nil && first.SpecVersion != ""
 }
 
 // isFromClient reports whether a message has a header that only clients set.
@@ -111,17 +113,19 @@ func checkBare(kind schemas.CommandKind, header nats.Header, data []byte) error 
 		return reject(schemas.RejectInvalid, "the payload is empty, as an acknowledgement of the NATS server may be: "+
 			"send {} or the header %s: %s", HeaderCommand, kind)
 	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(data, &members) != nil || len(members) == 0 {
-		return nil // the command's schema has the better error; {} is not an answer of a server
-	}
-	if isAnswer(members) {
+	var a answer
+	empty, known := true, false
+	object := eachMember(data, func(name string, value json.RawMessage) {
+		a.add(name, value)
+		empty, known = false, known || schemas.KnownMember(kind, name)
+	})
+	switch {
+	case !object || empty: // the command's schema has the better error; {} is not an answer of a server
+		return nil
+	case a.is():
 		return errAnswer
-	}
-	for name := range members {
-		if schemas.KnownMember(kind, name) {
-			return nil
-		}
+	case known:
+		return nil
 	}
 	if isFromClient(header) {
 		return nil
@@ -129,24 +133,3 @@ func checkBare(kind schemas.CommandKind, header nats.Header, data []byte) error 
 	return reject(schemas.RejectInvalid, "the object has no member of a %s command, and no header %s: %s says that "+
 		"it is one", kind, HeaderCommand, kind)
 }
-
-// isAnswer reports whether a JSON object is an answer of a stream, the JetStream API or the services framework.
-func isAnswer(members map[string]json.RawMessage) bool {
-	var name string
-	if json.Unmarshal(members["type"], &name) == nil && strings.HasPrefix(name, apiType) {
-		return true
-	}
-	if members["stream"] == nil || members["seq"] == nil {
-		return false
-	}
-	for name := range members {
-		if !publishAnswer[name] {
-			return false
-		}
-	}
-	return true
-}
-
-// publishAnswer contains the possible members of a stream's answer to a publish.
-var publishAnswer = map[string]bool{"stream": true, "seq": true, "domain": true, "duplicate": true, "error": true,
-	"val": true, "batch": true, "count": true}

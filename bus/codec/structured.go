@@ -18,16 +18,24 @@ func looksStructured(data []byte) bool {
 	if !bytes.Contains(data, []byte(`"specversion"`)) {
 		return false
 	}
-	var envelope map[string]json.RawMessage
-	return json.Unmarshal(data, &envelope) == nil && envelope["specversion"] != nil
+	found := false
+	eachMember(data, func(name string, _ json.RawMessage) { found = found || name == "specversion" })
+	return found
 }
 
 // decodeStructured decodes the JSON format. It does not use the SDK's decoder for input from clients: that one panics
 // on some payloads (a data_base64 that is not a string), and accepts some that are not JSON.
 func decodeStructured(data []byte) (event.Event, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(data, &members); err != nil {
+	members, n := make(map[string]json.RawMessage), 0
+	object := eachMember(data, func(name string, value json.RawMessage) {
+		members[name] = value
+		n++
+	})
+	switch {
+	case !object:
 		return event.Event{}, errors.New("payload is not a JSON object")
+	case n > maxMembers:
+		return event.Event{}, fmt.Errorf("payload has more than %d members", maxMembers)
 	}
 	if members["specversion"] == nil {
 		return event.Event{}, errors.New("specversion: REQUIRED")
@@ -51,8 +59,8 @@ func decodeStructured(data []byte) (event.Event, error) {
 // integer.
 func setMember(e *event.Event, name string, raw json.RawMessage) error {
 	var value any
-	if err := json.Unmarshal(raw, &value); err != nil {
-		return err
+	if raw[0] != '{' && raw[0] != '[' { // which may have many values
+		_ = json.Unmarshal(raw, &value)
 	}
 	switch v := value.(type) {
 	case string:
