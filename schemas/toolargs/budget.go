@@ -29,6 +29,7 @@ type budget struct {
 	patterns time.Duration   // time spent on slow patterns
 	limit    time.Duration   // of patterns
 	copies   int64           // values that unions may still copy
+	memory   int64           // bytes that it may still remember
 	err      error           // why the validation ended
 }
 
@@ -71,6 +72,14 @@ func (b *budget) copied(n int) bool {
 	b.copies -= int64(n)
 	return b.err == nil
 }
+
+// remember takes n bytes from what the validation may remember, and reports whether there are so many.
+func (b *budget) remember(n int) bool {
+	b.memory -= int64(n)
+	return b.memory >= 0
+}
+
+var errRemembered = errors.New("checking the arguments takes too much memory")
 
 // end ends the validation.
 func (b *budget) end(err error) {
@@ -116,18 +125,25 @@ const (
 	maxPattern = 4 << 10
 	// maxPatternSize is the largest number of instructions of all patterns of a schema together.
 	maxPatternSize = 1 << 16
+	// maxPatternMemory is how many bytes all patterns of a schema may take, most of them for classes of characters.
+	maxPatternMemory = 8 << 20
 )
 
 // limits are the remaining limits of the compilation of one schema, and its compiled patterns.
 type limits struct {
 	values   int
 	size     int           // of patterns
+	memory   int           // of patterns, in bytes
 	time     time.Duration // of one match
 	patterns map[string]matcher
+	broken   error // of the first pattern that failed
+
+	remembers bool // validations by the schema remember more than the values and their copies
 }
 
 func newLimits(patterns time.Duration) *limits {
-	return &limits{values: maxSchemaValues, size: maxPatternSize, time: patterns, patterns: make(map[string]matcher)}
+	return &limits{values: maxSchemaValues, size: maxPatternSize, memory: maxPatternMemory, time: patterns,
+		patterns: make(map[string]matcher)}
 }
 
 // take counts the values of a document before it is compiled.
@@ -144,19 +160,25 @@ func (l *limits) take(v *value) error {
 	return nil
 }
 
-// pattern compiles a pattern, once.
+// pattern compiles a pattern, once. After the first one that fails, all fail: what they would cost is not counted.
 func (l *limits) pattern(source string) (matcher, error) {
-	if m := l.patterns[source]; m != nil {
-		return m, nil
+	if m := l.patterns[source]; m != nil || l.broken != nil {
+		return m, l.broken
 	}
 	m, err := compilePattern(source, l.time)
 	if err == nil {
-		if l.size -= m.size(); l.size < 0 {
+		l.size -= m.size()
+		l.memory -= m.memory()
+		switch {
+		case l.size < 0:
 			err = fmt.Errorf("the patterns up to this one come to more than %d instructions", maxPatternSize)
+		case l.memory < 0:
+			err = fmt.Errorf("the patterns up to this one take more than %d MiB of memory", maxPatternMemory>>20)
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pattern %.200q: %w", source, err)
+		l.broken = fmt.Errorf("pattern %.200q: %w", source, err)
+		return nil, l.broken
 	}
 	l.patterns[source] = m
 	return m, nil
@@ -172,6 +194,8 @@ const (
 	valueBytes = 1 << 10
 	// small is the memory up to which a check waits only for other small ones, which take no time.
 	small, minRoom = 1 << 20, 64 << 10
+	// minRemembered is what each validation may remember that remembers anything.
+	minRemembered = 512 << 10
 	// smallRoom and largeRoom are the memory that all checks of a process may take together. One may take all of it.
 	smallRoom, largeRoom = 32 << 20, 128 << 20
 )
@@ -179,11 +203,14 @@ const (
 // The rooms are what the checks of a process share: models and clients send arguments to many tools at once.
 var smallOnes, largeOnes = semaphore.NewWeighted(smallRoom), semaphore.NewWeighted(largeRoom)
 
-// enter waits until there is room to check the arguments.
-func enter(ctx context.Context, args []byte) (leave func(), err error) {
-	n, room := roomOf(args), largeOnes
+// enter waits until there is room to check arguments that take n bytes, and may have more bytes remembered.
+func enter(ctx context.Context, n, more int64) (leave func(), err error) {
+	room := largeOnes
 	if n <= small {
 		room = smallOnes
+	}
+	if n = min(n+more, largeRoom); room == smallOnes {
+		n = min(n, smallRoom)
 	}
 	if !room.TryAcquire(n) { // which a context that has ended does not keep from it
 		if err := room.Acquire(ctx, n); err != nil {
@@ -193,14 +220,26 @@ func enter(ctx context.Context, args []byte) (leave func(), err error) {
 	return func() { room.Release(n) }, nil
 }
 
+// memoryFor returns how many bytes a validation of arguments that take n bytes may remember.
+func (s *Schema) memoryFor(n int64) int64 {
+	if !s.remembers {
+		return 0
+	}
+	return n + minRemembered
+}
+
 // roomOf estimates the memory that the check takes, from above: each value but one stands behind one of these
-// characters, also in a text.
+// characters, also in a text, where they may be escaped.
 func roomOf(args []byte) int64 {
 	values := 1
-	for _, c := range args {
+	for i, c := range args {
 		switch c {
 		case ',', ':', '[', '{':
 			values++
+		case 'u':
+			if i > 0 && args[i-1] == '\\' {
+				values++
+			}
 		}
 	}
 	return int64(min(max(min(values, maxValues)*valueBytes+4*len(args), minRoom), largeRoom))

@@ -17,7 +17,7 @@ func (c *compiler) arrayChecks(n *node, schema *value) {
 	contains := c.schemaAt(schema, "contains")
 	atLeast, bounded := numberAt(schema, "minContains")
 	if contains != nil && !(bounded && atLeast == 0) {
-		n.add(kindArray, containsCheck(contains, func(found int) bool { return found > 0 }))
+		n.add(kindArray, c.containsCheck(contains, func(found int) bool { return found > 0 }))
 	}
 	prefix, prefixed := c.listAt(schema, "prefixItems")
 	if sized {
@@ -26,10 +26,10 @@ func (c *compiler) arrayChecks(n *node, schema *value) {
 		n.add(kindArray, itemsCheck(items, len(prefix)))
 	}
 	if contains != nil && bounded {
-		n.add(kindArray, containsCheck(contains, func(found int) bool { return float64(found) >= atLeast }))
+		n.add(kindArray, c.containsCheck(contains, func(found int) bool { return float64(found) >= atLeast }))
 	}
 	if atMost, ok := numberAt(schema, "maxContains"); ok && contains != nil {
-		n.add(kindArray, containsCheck(contains, func(found int) bool { return float64(found) <= atMost }))
+		n.add(kindArray, c.containsCheck(contains, func(found int) bool { return float64(found) <= atMost }))
 	}
 	if limit, ok := numberAt(schema, "minItems"); ok {
 		n.add(kindArray, func(w *walker, v *value, r *report, _ *scope) bool {
@@ -82,8 +82,8 @@ func tupleCheck(tuple []*node) func(*walker, *value, *report, *scope) bool {
 }
 
 // containsCheck counts the items that match. All its uses report the same text.
-func containsCheck(item *node, enough func(found int) bool) func(*walker, *value, *report, *scope) bool {
-	item.uses++
+func (c *compiler) containsCheck(item *node, enough func(found int) bool) func(*walker, *value, *report, *scope) bool {
+	c.use(item)
 	return func(w *walker, v *value, r *report, sc *scope) bool {
 		found := 0
 		for i := range v.elems {

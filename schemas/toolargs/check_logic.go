@@ -12,7 +12,7 @@ func (c *compiler) refChecks(n *node, schema *value) {
 			target = &value{kind: kindFalse}
 		}
 		to := c.node(target)
-		to.uses++
+		c.use(to)
 		n.add(kindAny, func(w *walker, v *value, r *report, sc *scope) bool {
 			out := w.visit(to, v, r != nil, sc != nil)
 			if out.fits {
@@ -23,6 +23,12 @@ func (c *compiler) refChecks(n *node, schema *value) {
 			return out.fits
 		})
 	}
+}
+
+// use counts a use of a node.
+func (c *compiler) use(n *node) {
+	n.uses++
+	c.remembers = c.remembers || n.uses > 1
 }
 
 // logicChecks compiles the keywords that combine schemas.

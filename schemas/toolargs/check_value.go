@@ -2,6 +2,7 @@ package toolargs
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -12,31 +13,34 @@ func (c *compiler) typeCheck(n *node, schema *value) {
 	if v == nil {
 		return
 	}
-	types, message := []string{v.str}, "must be "+v.str
+	names, message := []string{v.str}, "must be "+v.str
 	if v.kind == kindArray {
 		list, ok := stringsOf(v)
 		if !ok {
 			return
 		}
-		types, message = list, "must be either "+strings.Join(list, " or ")
+		names, message = list, "must be either "+strings.Join(list, " or ")
 	} else if v.kind != kindString {
 		return
 	}
+	var types []string // without repetitions: so they are few
+	for _, t := range names {
+		if _, known := typeKinds[t]; known {
+			if !slices.Contains(types, t) {
+				types = append(types, t)
+			}
+		} else if !foreignType(t) {
+			return
+		}
+	}
 	n.add(kindAny, func(w *walker, v *value, r *report, _ *scope) bool {
 		for _, t := range types {
-			if fits(v, t) {
+			if v.isA(t) && !math.IsInf(v.num, 0) {
 				return true
 			}
 		}
 		return r.add(w, message)
 	})
-}
-
-func fits(v *value, typ string) bool {
-	if _, known := typeKinds[typ]; !known {
-		return !foreignType(typ)
-	}
-	return v.isA(typ) && !math.IsInf(v.num, 0)
 }
 
 // foreignType reports whether the reference implementation knows the type as one of JavaScript's own, which no JSON

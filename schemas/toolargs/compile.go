@@ -21,6 +21,7 @@ func newCompiler(doc *value, l *limits) *compiler {
 	c := &compiler{limits: l, nodes: make(map[*value]*node)}
 	if c.err = l.take(doc); c.err == nil {
 		c.refs, c.unevaluated = newResolver(doc), asksUnevaluated(doc)
+		c.remembers = c.remembers || c.unevaluated
 	}
 	return c
 }

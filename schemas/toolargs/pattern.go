@@ -23,8 +23,9 @@ const matchSteps = 32
 type matcher interface {
 	// match reports whether the pattern matches anywhere in s. It is false if the budget ends first.
 	match(b *budget, s string) bool
-	// size returns the number of instructions of the pattern.
+	// size returns the number of instructions of the pattern, and memory about how many bytes it takes.
 	size() int
+	memory() int
 }
 
 // compilePattern compiles a regular expression of JavaScript, as with its flag u. Go's engine is used for every pattern
@@ -64,9 +65,11 @@ type linear struct {
 	source       string
 	re           *regexp.Regexp
 	instructions int
+	bytes        int
 }
 
-func (p *linear) size() int { return p.instructions }
+func (p *linear) size() int   { return p.instructions }
+func (p *linear) memory() int { return p.bytes }
 
 func compileLinear(source, translated string) (matcher, error) {
 	tree, err := syntax.Parse(translated, syntax.Perl)
@@ -80,8 +83,34 @@ func compileLinear(source, translated string) (matcher, error) {
 	if len(prog.Inst) > maxPatternSize {
 		return nil, fmt.Errorf("it comes to %d instructions, more than %d", len(prog.Inst), maxPatternSize)
 	}
+	bytes := bytesOf(prog)
+	if bytes > maxPatternMemory {
+		return nil, fmt.Errorf("it takes %d MiB of memory, more than %d", bytes>>20, maxPatternMemory>>20)
+	}
 	re, err := regexp.Compile(translated)
-	return &linear{source, re, len(prog.Inst)}, err
+	return &linear{source, re, len(prog.Inst), bytes}, err
+}
+
+// bytesOf returns how much memory a program takes once it is compiled, at most. Instructions may share a class of
+// characters; those of a pattern that matches from the beginning in one pass, which are at most a thousand, have half
+// as much again of their own.
+func bytesOf(prog *syntax.Prog) (n int) {
+	const instruction, onePass = 64, 1000
+	classes := make(map[*rune]bool)
+	for _, in := range prog.Inst {
+		n += instruction
+		if len(in.Rune) == 0 {
+			continue
+		}
+		if size := 4 * cap(in.Rune); !classes[&in.Rune[0]] {
+			classes[&in.Rune[0]] = true
+			n += size
+		}
+		if len(prog.Inst) < onePass {
+			n += instruction + 2*len(in.Rune)
+		}
+	}
+	return n
 }
 
 // instructionsPerStep is how many instructions of a pattern for a character take as long as a step.
@@ -138,7 +167,8 @@ const (
 // long limits the matches that may take much memory at the same time.
 var long = make(chan struct{}, 2)
 
-func (p *backtracking) size() int { return p.instructions }
+func (p *backtracking) size() int   { return p.instructions }
+func (p *backtracking) memory() int { return 256 * p.instructions }
 
 func compileBacktracking(pattern string, limit time.Duration) (matcher, error) {
 	size := len(pattern) + resets(pattern)

@@ -2,6 +2,7 @@ package toolargs
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/loopbus/loopbus/schemas"
@@ -24,5 +25,15 @@ func TestRewritingIsBounded(t *testing.T) {
 		if got := r.rewrite(schemas.RenameArgument("to", "from"), &v); got != want {
 			t.Errorf("with a budget of %d the last step is applied: %t", budget, got)
 		}
+	}
+}
+
+// Values behind escaped characters, in a text that a rewrite parses, take as much as others.
+func TestEscapedValuesHaveRoom(t *testing.T) {
+	t.Parallel()
+	plain := roomOf([]byte(`{"a":"[` + strings.Repeat("0,", 1000) + `0]"}`))
+	escaped := roomOf([]byte(`{"a":"[` + strings.Repeat(`0\u002c`, 1000) + `0]"}`))
+	if escaped < plain {
+		t.Errorf("%d bytes, %d with escapes", plain, escaped)
 	}
 }

@@ -31,11 +31,12 @@
 // Arguments come from models, and schemas from any client that may announce a tool. Neither can make a process panic or
 // keep it busy. Compile refuses a schema of more than 128 KiB, nested deeper than 200, whose nested unions add up to
 // more than 100,000 values, with a pattern of more than 4 KiB, or whose patterns add up to more than 65,536
-// instructions. A validation ends after 10 million steps, which take about half a second, after a second of patterns (a
-// pattern of regexp2 may end another 200 ms later), or when its context ends. A part of a schema that several
-// references name is checked against a value once. Arguments may be nested 1000 levels deep. An error quotes at most
-// 256 KiB of them, or sixteen times what came and 4 KiB, and has 4 KiB of a path and 16 KiB of a message in each line.
-// Arguments have at most 262,144 values, and unions in unions at most eight copies of them at once. All checks of a
+// instructions or 8 MiB. A validation ends after 10 million steps, which take about half a second, after a second of
+// patterns (a pattern of regexp2 may end another 200 ms later), or when its context ends. A part of a schema that
+// several references name is checked against a value once. Arguments may be nested 1000 levels deep. An error quotes at
+// most 256 KiB of them, or sixteen times what came and 4 KiB, and has 4 KiB of a path and 16 KiB of a message in each
+// line. Arguments have at most 262,144 values, and unions in unions at most eight copies of them at once. What is
+// remembered of visited values takes at most as much as the arguments themselves, and half a megabyte. All checks of a
 // process take at most some 160 MiB at once, those of large arguments wait for each other. Besides, two matches of
 // regexp2 at once may remember 32 MiB each to go back, as JavaScript's engine V8 may 64 MB, and others half a megabyte;
 // a match that would need more is an error.
@@ -57,9 +58,13 @@ type Schema struct {
 	steps       int           // limit of one validation
 	patternTime time.Duration // for the patterns of one validation
 	cost        int           // see Cost
+	remembers   bool          // see limits
 }
 
-// Cost returns about how much memory the schema takes, in units of some fifty bytes.
+// costBytes is what a unit of Cost stands for.
+const costBytes = 50
+
+// Cost returns about how much memory the schema takes, in units of fifty bytes.
 func (s *Schema) Cost() int { return s.cost }
 
 // Compile compiles the parameters of a tool. Empty parameters accept any object. The schema keeps no reference to
@@ -87,7 +92,8 @@ func compileWithin(parameters json.RawMessage, patterns time.Duration) (*Schema,
 	if c.err == nil {
 		s := &Schema{root: c.node(&doc), coercion: c.coercion(&doc), steps: maxSteps, patternTime: patterns}
 		if c.err == nil {
-			s.cost = maxSchemaValues - c.values + maxPatternSize - c.size + len(parameters)/16
+			s.remembers = c.remembers
+			s.cost = maxSchemaValues - c.values + (maxPatternMemory-c.memory+len(parameters))/costBytes
 			return s, nil
 		}
 	}
@@ -102,6 +108,7 @@ func Check(parameters json.RawMessage) error {
 		return err
 	}
 	b, none := newBudget(nil, checkSteps, s.patternTime), value{kind: kindObject}
+	b.memory = s.memoryFor(0)
 	if s.coercion != nil {
 		s.coercion.apply(b, &none)
 	}
@@ -131,7 +138,8 @@ func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMes
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	leave, err := enter(ctx, args)
+	room := roomOf(args)
+	leave, err := enter(ctx, room, s.memoryFor(room))
 	if err != nil {
 		return nil, ended(toolName, err)
 	}
@@ -142,7 +150,7 @@ func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMes
 		return nil, errors.New(errorText(toolName, lines, args, maxReceived))
 	}
 	b := newBudget(ctx.Done(), s.steps, s.patternTime)
-	b.copies = maxCopies * min(roomOf(args)/valueBytes, maxValues)
+	b.copies, b.memory = maxCopies*min(room/valueBytes, maxValues), s.memoryFor(room)
 	changed := s.coercion != nil && s.coercion.apply(b, &v)
 	fits := b.fits(s.root, &v)
 	var violations []violation

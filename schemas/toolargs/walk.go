@@ -73,6 +73,22 @@ type outcome struct {
 	evaluated  *scope
 }
 
+// The memory that is remembered, in bytes: of an outcome and of each of its violations, of a scope with its first keys
+// or items, and of each of them.
+const (
+	outcomeBytes, violationBytes = 160, 48
+	scopeBytes, keyBytes         = 256, 64
+)
+
+// bytes returns how much memory the outcome takes; what its scope has is counted already.
+func (o outcome) bytes() int {
+	n := outcomeBytes
+	for _, v := range o.violations {
+		n += violationBytes + len(v.path) + len(v.message)
+	}
+	return n
+}
+
 // visitSteps is the number of steps for remembering an outcome, because of the memory that it takes.
 const visitSteps = 16
 
@@ -94,7 +110,7 @@ func (w *walker) visit(n *node, v *value, reporting, scoped bool) outcome {
 	if out.fits = w.walk(n, v, r, out.evaluated); reporting {
 		out.violations = r.violations
 	}
-	if n.uses > 1 && w.spend(visitSteps+4*len(out.violations)) {
+	if n.uses > 1 && w.spend(visitSteps+4*len(out.violations)) && w.remember(out.bytes()) {
 		if w.known == nil {
 			w.known = make(map[visit]outcome)
 		}
@@ -227,8 +243,21 @@ func (sc *scope) fresh() *scope {
 // scopeSteps is the number of steps for recording a key or an item, because of the memory that it takes.
 const scopeSteps = 4
 
+// keep takes the memory for a key or an item of a scope, and reports whether there is some. The validation ends if not,
+// because it would be wrong without.
+func (w *walker) keep(sc *scope) bool {
+	n := keyBytes
+	if sc.keys == nil && sc.items == nil {
+		n += scopeBytes
+	}
+	if !w.remember(n) && w.err == nil {
+		w.end(errRemembered)
+	}
+	return w.err == nil
+}
+
 func (w *walker) addKey(sc *scope, key string) {
-	if sc == nil || !w.spend(scopeSteps) {
+	if sc == nil || !w.spend(scopeSteps) || !w.keep(sc) {
 		return
 	}
 	if sc.keys == nil {
@@ -238,7 +267,7 @@ func (w *walker) addKey(sc *scope, key string) {
 }
 
 func (w *walker) addItem(sc *scope, index int) {
-	if sc == nil || !w.spend(scopeSteps) {
+	if sc == nil || !w.spend(scopeSteps) || !w.keep(sc) {
 		return
 	}
 	if sc.items == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
-// mostCost limits the cost of all remembered schemas, about 50 MB. An ordinary schema costs less than a hundred.
+// mostCost limits the cost of all remembered schemas, about 25 MB. An ordinary schema costs less than a hundred.
 const mostCost = 500_000
 
 var process = newCache(mostCost)
@@ -40,11 +40,25 @@ func (c *cache) schema(parameters json.RawMessage) (*toolargs.Schema, error) {
 	if s := c.find(parameters); s != nil {
 		return s, nil
 	}
-	s, err := toolargs.Compile(parameters) // not under the lock; two may compile the same
+	s, err := compile(parameters) // not under the lock; two may compile the same
 	if err == nil {
 		c.add(string(parameters), s)
 	}
 	return s, err
+}
+
+// ordinary is the size in bytes up to which parameters are compiled without waiting.
+const ordinary = 16 << 10
+
+// compiling limits the larger ones that are compiled at once: each may leave some ten times as much garbage as memory.
+var compiling = make(chan struct{}, 2)
+
+func compile(parameters json.RawMessage) (*toolargs.Schema, error) {
+	if len(parameters) > ordinary {
+		compiling <- struct{}{}
+		defer func() { <-compiling }()
+	}
+	return toolargs.Compile(parameters)
 }
 
 func (c *cache) find(parameters json.RawMessage) *toolargs.Schema {
