@@ -221,6 +221,26 @@ func TestDeepArgumentsAreBounded(t *testing.T) {
 	}
 }
 
+// TestNestedTextIsNotCopied checks that a long text in values within values is not copied for each of them. It is not
+// parallel either.
+func TestNestedTextIsNotCopied(t *testing.T) {
+	const size, levels = 1 << 20, 48
+	for open, end := range map[string]string{`{"a":`: "}", "[": "]"} {
+		raw := `{"x":` + strings.Repeat(open, levels) + `"` + strings.Repeat("b", size) + `"` + strings.Repeat(end, levels) + `}`
+		m := &schemas.AssistantMessage{Content: schemas.Contents{schemas.ToolCall{Name: "ls", Arguments: json.RawMessage(raw)}}}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		text := compaction.Serialize([]schemas.Message{m})
+		runtime.ReadMemStats(&after)
+		if !strings.Contains(text, "ls(x="+raw[len(`{"x":`):len(raw)-1]+")") {
+			t.Errorf("%.200s", text)
+		}
+		if took := (after.TotalAlloc - before.TotalAlloc) / size; took > 20 {
+			t.Errorf("%s: %d times the text was allocated", open, took)
+		}
+	}
+}
+
 // FuzzMessages checks that no message makes an estimate, a conversion or the text of a conversation panic.
 func FuzzMessages(f *testing.F) {
 	f.Add(`{"role":"custom","content":[{"type":"odd"},{"type":"text","text":"x"}]}`)

@@ -18,28 +18,26 @@ type member struct {
 // members returns an object's members in the order in which JavaScript lists them: first indexes, in ascending order,
 // then the others in their order; a name that occurs twice has its first place and its last value.
 func members(object json.RawMessage) (list []member, ok bool) {
-	d := json.NewDecoder(bytes.NewReader(object))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+	object = bytes.TrimSpace(object)
+	if !bytes.HasPrefix(object, []byte("{")) || !json.Valid(object) {
 		return nil, false
 	}
+	return membersOf(object), true
+}
+
+// membersOf is members of an object that is known to be one.
+func membersOf(object json.RawMessage) (list []member) {
 	at := map[string]int{}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return nil, false
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, false
-		}
-		name, _ := key.(string)
+	elements(object, func(key, value json.RawMessage) {
+		var name string
+		_ = json.Unmarshal(key, &name) // it is a string
 		if i, twice := at[name]; twice {
 			list[i].value = value
-			continue
+			return
 		}
 		at[name] = len(list)
 		list = append(list, member{name, value})
-	}
+	})
 	slices.SortStableFunc(list, func(a, b member) int {
 		x, xIs := arrayIndex(a.key)
 		y, yIs := arrayIndex(b.key)
@@ -53,7 +51,67 @@ func members(object json.RawMessage) (list []member, ok bool) {
 		}
 		return 0
 	})
-	return list, true
+	return list
+}
+
+// elements calls f for each member of an object, or for each item of a list, without a key. The text is valid. Keys and
+// values are parts of it: a copy at each level of nested values would take many times their size.
+func elements(text json.RawMessage, f func(key, value json.RawMessage)) {
+	var key json.RawMessage
+	for i := 1; i < len(text); {
+		switch text[i] {
+		case ' ', '\t', '\r', '\n', ',', ':', ']', '}':
+			i++
+		default:
+			end := endOf(text, i)
+			value := text[i:end]
+			i = end
+			if text[0] == '{' && key == nil {
+				key = value
+				continue
+			}
+			f(key, value)
+			key = nil
+		}
+	}
+}
+
+// endOf returns where the value ends that begins at i.
+func endOf(text []byte, i int) int {
+	for depth := 0; i < len(text); {
+		c := text[i]
+		i++
+		switch c {
+		case '"':
+			i = endOfString(text, i)
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			depth--
+		case ',', ':', ' ', '\t', '\r', '\n':
+			continue
+		default:
+			for i < len(text) && bytes.IndexByte([]byte(",:]} \t\r\n"), text[i]) < 0 {
+				i++
+			}
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+	return i
+}
+
+// endOfString returns where the string ends whose opening quote is before i.
+func endOfString(text []byte, i int) int {
+	for i < len(text) && text[i] != '"' {
+		if text[i] == '\\' {
+			i++
+		}
+		i++
+	}
+	return i + 1
 }
 
 func arrayIndex(key string) (uint32, bool) {
@@ -80,9 +138,8 @@ func appendCompact(b []byte, raw json.RawMessage, depth int) []byte {
 	}
 	switch raw[0] {
 	case '{':
-		list, _ := members(raw)
 		b = append(b, '{')
-		for i, m := range list {
+		for i, m := range membersOf(raw) {
 			if i > 0 {
 				b = append(b, ',')
 			}
@@ -91,15 +148,15 @@ func appendCompact(b []byte, raw json.RawMessage, depth int) []byte {
 		}
 		return append(b, '}')
 	case '[':
-		var list []json.RawMessage
-		_ = json.Unmarshal(raw, &list)
 		b = append(b, '[')
-		for i, item := range list {
-			if i > 0 {
+		first := true
+		elements(raw, func(_, item json.RawMessage) {
+			if !first {
 				b = append(b, ',')
 			}
+			first = false
 			b = appendCompact(b, item, depth+1)
-		}
+		})
 		return append(b, ']')
 	case '"':
 		var s string
