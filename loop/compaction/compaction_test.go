@@ -226,13 +226,14 @@ func TestDeepArgumentsAreBounded(t *testing.T) {
 func TestNestedTextIsNotCopied(t *testing.T) {
 	const size, levels = 1 << 20, 48
 	for open, end := range map[string]string{`{"a":`: "}", "[": "]"} {
-		raw := `{"x":` + strings.Repeat(open, levels) + `"` + strings.Repeat("b", size) + `"` + strings.Repeat(end, levels) + `}`
-		m := &schemas.AssistantMessage{Content: schemas.Contents{schemas.ToolCall{Name: "ls", Arguments: json.RawMessage(raw)}}}
+		x := strings.Repeat(open, levels) + `"` + strings.Repeat("b", size) + `"` + strings.Repeat(end, levels)
+		call := schemas.ToolCall{Name: "ls", Arguments: json.RawMessage(`{"x":` + x + `}`)}
+		m := &schemas.AssistantMessage{Content: schemas.Contents{call}}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		text := compaction.Serialize([]schemas.Message{m})
 		runtime.ReadMemStats(&after)
-		if !strings.Contains(text, "ls(x="+raw[len(`{"x":`):len(raw)-1]+")") {
+		if !strings.Contains(text, "ls(x="+x+")") {
 			t.Errorf("%.200s", text)
 		}
 		if took := (after.TotalAlloc - before.TotalAlloc) / size; took > 20 {
