@@ -101,8 +101,9 @@ func withBreaks(text string, raw []byte, at span) string {
 		if !more {
 			return b.String()
 		}
-		if next, after := nextBreak(there); next != "" {
-			end, there = next, after
+		var next string
+		if next, there = nextBreak(there); next != "" {
+			end = next
 		} else if end == "" {
 			end = nearestBreak(raw, at)
 		}
@@ -111,7 +112,7 @@ func withBreaks(text string, raw []byte, at span) string {
 	}
 }
 
-// nextBreak returns the first line end in a text, "" if there is none, and what follows it.
+// nextBreak returns the first line end in a text and what follows it, "" and nothing if there is none.
 func nextBreak(raw []byte) (end string, after []byte) {
 	i := bytes.IndexAny(raw, "\r\n")
 	switch {

@@ -1,0 +1,26 @@
+package edit
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// soon is more than a hundred times of what the texts below take in proportion to their sizes. What grows with the
+// product of two sizes takes longer.
+const soon = 5 * time.Second
+
+// Many lines in place of a long one take time in proportion to both, not to their product.
+func TestManyLinesForALongOne(t *testing.T) {
+	t.Parallel()
+	const size, lines = 1 << 20, 1 << 15
+	old, new := strings.Repeat("x", size), strings.Repeat("\n", lines)
+	begun := time.Now()
+	o, err := apply(t.Context(), "f", []byte("a\r\n"+old+"\r\nb"), []replacement{{old, new}})
+	if took := time.Since(begun); err != nil || took > soon {
+		t.Errorf("%v, error %v", took, err)
+	}
+	if want := "a\r\n" + strings.Repeat("\r\n", lines) + "\r\nb"; string(o.content) != want {
+		t.Errorf("the file is %d bytes, not %d", len(o.content), len(want))
+	}
+}
