@@ -24,3 +24,19 @@ func TestManyLinesForALongOne(t *testing.T) {
 		t.Errorf("the file is %d bytes, not %d", len(o.content), len(want))
 	}
 }
+
+// The end of this text has the same hash in package bytes as as many letters a before it: a search that compares
+// wherever the hash fits compares everywhere.
+func TestTextsThatCollide(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	content, old := strings.Repeat("a", size), strings.Repeat("a", size/2)+"x5H%%UC"
+	begun := time.Now()
+	_, err := apply(t.Context(), "f", []byte(content), []replacement{{old, "r"}})
+	if took := time.Since(begun); took > soon {
+		t.Errorf("%v", took)
+	}
+	if err == nil || !strings.HasPrefix(err.Error(), "Could not find the exact text in f.") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,9 +1,9 @@
 package edit
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/loopbus/loopbus/tools"
@@ -46,23 +46,31 @@ func (s search) find(ctx context.Context, edits []replacement) (found []match, f
 	}
 	base := s.text.text
 	for _, e := range edits {
-		if err := tools.Interrupted(ctx); err != nil {
+		if s.exact {
+			break
+		}
+		at, _, err := locate(ctx, base, e.OldText, false)
+		if err != nil {
 			return nil, false, err
 		}
-		if !s.exact && !bytes.Contains(base, []byte(e.OldText)) {
+		if at < 0 {
 			base, folded = s.folded.text, true
 			break
 		}
 	}
 	for i, e := range edits {
-		if err := tools.Interrupted(ctx); err != nil {
+		at, length, err := locate(ctx, base, e.OldText, folded)
+		if err != nil {
 			return nil, false, err
 		}
-		at, length := locate(base, e.OldText, folded)
 		if at < 0 {
 			return nil, false, notFound(s.path, i, len(edits))
 		}
-		if n := s.occurrences(e.OldText); n > 1 {
+		n, err := s.occurrences(ctx, e.OldText)
+		if err != nil {
+			return nil, false, err
+		}
+		if n > 1 {
 			return nil, false, duplicate(s.path, i, len(edits), n)
 		}
 		found = append(found, match{i, at, at + length, e.NewText})
@@ -71,25 +79,29 @@ func (s search) find(ctx context.Context, edits []replacement) (found []match, f
 	return found, folded, nil
 }
 
-// locate returns the first match of a text, exact or folded.
-func locate(base []byte, text string, folded bool) (at, length int) {
-	if at = bytes.Index(base, []byte(text)); at >= 0 || !folded {
-		return at, len(text)
+// locate returns the first match of a text, exact or folded, -1 if there is none.
+func locate(ctx context.Context, base []byte, text string, folded bool) (at, length int, err error) {
+	sought := []byte(text)
+	if at, _, err = seek(ctx, base, sought, 1); at >= 0 || err != nil || !folded {
+		return at, len(sought), err
 	}
-	other, ok := fold([]byte(text))
+	other, ok := fold(sought)
 	if !ok || len(other.text) == 0 {
-		return -1, 0
+		return -1, 0, nil
 	}
-	return bytes.Index(base, other.text), len(other.text)
+	at, _, err = seek(ctx, base, other.text, 1)
+	return at, len(other.text), err
 }
 
 // occurrences counts how often the folded text occurs; if folding leaves nothing of the text, or is not possible, the
 // exact text.
-func (s search) occurrences(text string) int {
-	if folded, ok := fold([]byte(text)); ok && !s.exact && len(folded.text) > 0 {
-		return bytes.Count(s.folded.text, folded.text)
+func (s search) occurrences(ctx context.Context, text string) (n int, err error) {
+	sought, base := []byte(text), s.text.text
+	if folded, ok := fold(sought); ok && !s.exact && len(folded.text) > 0 {
+		sought, base = folded.text, s.folded.text
 	}
-	return bytes.Count(s.text.text, []byte(text))
+	_, n, err = seek(ctx, base, sought, math.MaxInt)
+	return n, err
 }
 
 // The texts below are known to models and part of the recorded behaviour.
