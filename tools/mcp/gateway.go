@@ -15,6 +15,7 @@ import (
 
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/schemas/toolargs"
+	"github.com/loopbus/loopbus/schemas/toolargs/cached"
 )
 
 // defaultMaxCalls limits the concurrent calls of all clients together.
@@ -112,10 +113,10 @@ func (g *Gateway) may(def schemas.ToolDefinition) bool {
 }
 
 // offer adds a tool. It returns an error where the SDK panics: on a schema that it does not accept. A worker sends the
-// schema, so such a schema is no programming error.
+// schema, so such a schema is no programming error. The compiled schema is not kept with the tool: anyone may announce
+// many, and they take far more memory than their text.
 func (g *Gateway) offer(def schemas.ToolDefinition) (err error) {
-	schema, err := toolargs.Compile(def.Parameters)
-	if err != nil {
+	if _, err := cached.Compile(def.Parameters); err != nil {
 		return err
 	}
 	tool, err := sdkTool(def)
@@ -128,14 +129,18 @@ func (g *Gateway) offer(def schemas.ToolDefinition) (err error) {
 		}
 	}()
 	g.server.AddTool(tool, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return g.call(ctx, def, schema, req)
+		return g.call(ctx, def, req)
 	})
 	return nil
 }
 
 // call executes one call. Every failure becomes an error result, so that models see it.
-func (g *Gateway) call(ctx context.Context, def schemas.ToolDefinition, schema *toolargs.Schema,
-	req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+func (g *Gateway) call(ctx context.Context, def schemas.ToolDefinition, req *sdk.CallToolRequest) (*sdk.CallToolResult,
+	error) {
+	schema, err := cached.Compile(def.Parameters)
+	if err != nil {
+		return failed(err.Error()), nil
+	}
 	args, err := schema.Validate(ctx, def.Name, toolargs.Rewrite(def.ArgumentRewrites, object(req.Params.Arguments)))
 	if err != nil {
 		return failed(err.Error()), nil
