@@ -53,6 +53,7 @@ type Gateway struct {
 	slots  chan struct{}
 	posts  posts
 	bodies bodies
+	unread unread
 
 	mu      sync.Mutex
 	offered map[string]json.RawMessage // definitions, by name
@@ -63,12 +64,14 @@ func NewGateway(o GatewayOptions) *Gateway {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Gateway{
+	g := &Gateway{
 		o: o, slots: make(chan struct{}, cmp.Or(o.MaxCalls, defaultMaxCalls)), offered: map[string]json.RawMessage{},
 		server: sdk.NewServer(&sdk.Implementation{Name: "loopbus", Version: cmp.Or(o.Version, "dev")}, &sdk.ServerOptions{
 			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}},
 		}),
 	}
+	g.server.AddReceivingMiddleware(g.bounded)
+	return g
 }
 
 // SetTools replaces the list of tools. Clients are notified if the tools offered to them have changed.

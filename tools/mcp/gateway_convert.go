@@ -32,8 +32,12 @@ func sdkTool(def schemas.ToolDefinition) (*sdk.Tool, error) {
 	if _, ok := schema["type"]; !ok {
 		schema["type"] = "object" // MCP requires it; arguments are always an object
 	}
+	text, err := schemas.Marshal(schema) // it takes a tenth of what the values take
+	if err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
 	effect := def.EffectClass()
-	tool := &sdk.Tool{Name: def.Name, Title: def.Label, Description: def.Description, InputSchema: schema,
+	tool := &sdk.Tool{Name: def.Name, Title: def.Label, Description: def.Description, InputSchema: json.RawMessage(text),
 		Annotations: &sdk.ToolAnnotations{
 			ReadOnlyHint: effect == schemas.EffectReadOnly, IdempotentHint: effect.Repeatable(),
 		}}

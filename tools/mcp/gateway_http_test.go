@@ -58,6 +58,29 @@ func TestAnswersOutlastTheTimeOfARequest(t *testing.T) {
 	}
 }
 
+// Over HTTP, what a result has as JSON counts among the answers that are not read.
+func TestResultsOverHTTPNeedRoom(t *testing.T) {
+	t.Parallel()
+	g := mcp.NewGateway(mcp.GatewayOptions{Session: func(id string) string { return "mcp-" + id },
+		Call: func(context.Context, string, schemas.ToolDefinition, json.RawMessage, func(schemas.ToolResult),
+		) (schemas.ToolResult, bool, error) {
+			return schemas.TextResult(strings.Repeat("\x01", 12<<20)), false, nil
+		}})
+	g.SetTools([]schemas.ToolDefinition{{Name: "long"}})
+	s := httptest.NewServer(g.Handler(""))
+	t.Cleanup(func() { g.Close(); s.CloseClientConnections(); s.Close() })
+	client := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil)
+	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: s.URL, MaxRetries: -1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	got, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "long"})
+	if err != nil || !got.IsError || !strings.Contains(got.Content[0].(*sdk.TextContent).Text, "no room") {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // Clients that begin session after session are refused in the end, and those that have one are not.
 func TestSessionsOverHTTPAreBounded(t *testing.T) {
 	t.Parallel()

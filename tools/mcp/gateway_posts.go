@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,6 +23,10 @@ const postHeader = "Loopbus-Post"
 const (
 	maxBody   = 4 << 20  // bytes of a request
 	maxBodies = 64 << 20 // bytes of the bodies of all requests in progress
+
+	// maxBatch is how many messages arrive together. Clients of the protocol versions before 2025-06-18 may send batches,
+	// and the SDK begins with all of their requests at once. The official clients send none.
+	maxBatch = 16
 
 	maxNotification = 1 << 10 // bytes of the parameters of a client's notification
 )
@@ -59,6 +64,10 @@ func (b *bodies) hold(full func() bool, next http.Handler) http.Handler {
 		}
 		b.held.Add(int64(len(data)) - size)
 		size = int64(len(data))
+		if err := checkBatch(data); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
 		if data, _, err = wire.Sift(needed).Text(data); err == nil && data == nil {
 			w.WriteHeader(http.StatusAccepted)
 			return
@@ -66,6 +75,21 @@ func (b *bodies) hold(full func() bool, next http.Handler) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(data))
 		next.ServeHTTP(w, r)
 	})
+}
+
+// checkBatch returns an error if a body is a batch of too many messages, or begins as one but is no JSON.
+func checkBatch(body []byte) error {
+	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		return nil
+	}
+	var batch []json.RawMessage
+	if err := json.Unmarshal(body, &batch); err != nil {
+		return fmt.Errorf("malformed batch: %w", err)
+	}
+	if len(batch) > maxBatch {
+		return fmt.Errorf("a batch has at most %d messages, and this one %d: send them one by one", maxBatch, len(batch))
+	}
+	return nil
 }
 
 // needed is a [wire.Sift] that leaves out notifications of clients that the server does not need: the SDK keeps them,
@@ -112,15 +136,31 @@ func (p *posts) note(next http.Handler) http.Handler {
 	})
 }
 
+// of returns the context of the HTTP request that a message arrived in; an ended one if the request has ended, and nil
+// if there was none.
+func (p *posts) of(extra *sdk.RequestExtra) context.Context {
+	if extra == nil || extra.Header == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if request := p.live[extra.Header.Get(postHeader)]; request != nil {
+		return request
+	}
+	return ended
+}
+
+// ended is the context of all requests that have ended.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
 // follow returns a context that also ends with the HTTP request of a call, if there is one. end releases it.
 func (p *posts) follow(ctx context.Context, extra *sdk.RequestExtra) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	if extra == nil || extra.Header == nil {
-		return ctx, cancel
-	}
-	p.mu.Lock()
-	request := p.live[extra.Header.Get(postHeader)]
-	p.mu.Unlock()
+	request := p.of(extra)
 	if request == nil {
 		return ctx, cancel
 	}
