@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,6 +30,10 @@ const (
 	maxBatch = 16
 
 	maxNotification = 1 << 10 // bytes of the parameters of a client's notification
+
+	// maxIntroduction is how many bytes of JSON a client says of itself: the parameters of initialize or, in later
+	// protocol versions, the metadata of each request. The SDK keeps them as long as the session, an hour or more.
+	maxIntroduction = 16 << 10
 )
 
 // bodies limits the memory of the bodies of requests in progress. The zero value is ready for use.
@@ -68,7 +73,11 @@ func (b *bodies) hold(full func() bool, next http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		if data, _, err = wire.Sift(needed).Text(data); err == nil && data == nil {
+		switch data, _, err = wire.Sift(needed).Text(data); {
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+			return
+		case data == nil:
 			w.WriteHeader(http.StatusAccepted)
 			return
 		}
@@ -82,28 +91,58 @@ func checkBatch(body []byte) error {
 	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
 		return nil
 	}
-	var batch []json.RawMessage
-	if err := json.Unmarshal(body, &batch); err != nil {
-		return fmt.Errorf("malformed batch: %w", err)
+	if !json.Valid(body) {
+		return errors.New("malformed batch: it is not JSON")
 	}
-	if len(batch) > maxBatch {
-		return fmt.Errorf("a batch has at most %d messages, and this one %d: send them one by one", maxBatch, len(batch))
+	d := json.NewDecoder(bytes.NewReader(body))
+	_, _ = d.Token() // the bracket
+	for n := 0; d.More(); n++ {
+		if n == maxBatch {
+			return fmt.Errorf("a batch has at most %d messages, and this one more: send them one by one", maxBatch)
+		}
+		var one json.RawMessage
+		_ = d.Decode(&one)
 	}
 	return nil
 }
 
 // needed is a [wire.Sift] that leaves out notifications of clients that the server does not need: the SDK keeps them,
-// without a limit, until they have been handled.
+// without a limit, until they have been handled. Its error is for a request by which it would keep too much.
 func needed(m jsonrpc.Message) (jsonrpc.Message, error) {
 	r, ok := m.(*jsonrpc.Request)
-	if !ok || r.IsCall() {
+	switch {
+	case !ok:
 		return m, nil
+	case r.IsCall():
+		return m, checkIntroduction(r)
 	}
 	used := r.Method == "notifications/initialized" || r.Method == "notifications/cancelled"
 	if !used || len(r.Params) > maxNotification {
 		return nil, nil
 	}
 	return m, nil
+}
+
+// checkIntroduction returns an error if a client says too much of itself with a request.
+func checkIntroduction(r *jsonrpc.Request) error {
+	if len(r.Params) <= maxIntroduction {
+		return nil
+	}
+	said := r.Params
+	if r.Method != "initialize" {
+		var params struct {
+			Meta json.RawMessage `json:"_meta"`
+		}
+		if json.Unmarshal(r.Params, &params) != nil {
+			return nil // the SDK says what is wrong
+		}
+		said = params.Meta
+	}
+	if len(said) > maxIntroduction {
+		return fmt.Errorf("a client says at most %d bytes of itself, in the parameters of initialize or in _meta",
+			maxIntroduction)
+	}
+	return nil
 }
 
 // posts connects calls with the HTTP requests that they arrived in. The SDK lets a call outlive its request, for

@@ -66,6 +66,35 @@ func TestBatchesAreBounded(t *testing.T) {
 	}
 }
 
+// What the SDK keeps of a client as long as its session is bounded; what a call works on is not.
+func TestIntroductionsAreBounded(t *testing.T) {
+	t.Parallel()
+	request := func(method, params string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`
+	}
+	long := `"` + strings.Repeat("x", maxIntroduction) + `"`
+	for _, c := range []struct {
+		body string
+		want int
+	}{
+		{request("initialize", `{"clientInfo":{"name":"x"}}`), http.StatusOK},
+		{request("initialize", `{"clientInfo":{"name":`+long+`}}`), http.StatusRequestEntityTooLarge},
+		{request("tools/call", `{"name":"x","arguments":{"a":`+long+`},"_meta":{"progressToken":1}}`), http.StatusOK},
+		{request("tools/call", `{"name":"x","_meta":{"a":`+long+`}}`), http.StatusRequestEntityTooLarge},
+		{"[" + request("ping", `{"_meta":{"a":`+long+`}}`) + "]", http.StatusRequestEntityTooLarge},
+	} {
+		passed := false
+		handler := new(bodies).hold(func() bool { return false }, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			passed = true
+		}))
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(c.body)))
+		if w.Code != c.want || passed != (c.want == http.StatusOK) {
+			t.Errorf("%.80s, %d bytes: status %d, %s", c.body, len(c.body), w.Code, w.Body)
+		}
+	}
+}
+
 // What is held for a body of unknown length is its size, once it is known; requests without a body hold nothing.
 func TestBodiesHoldTheirSize(t *testing.T) {
 	t.Parallel()
