@@ -19,16 +19,20 @@ import (
 	"github.com/loopbus/loopbus/bus/live"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/cmd/internal/memory"
 	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
-	"github.com/loopbus/loopbus/cmd/runner/internal/memory"
 	"github.com/loopbus/loopbus/cmd/wiring"
 	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-const connectTimeout = 10 * time.Second
+const (
+	connectTimeout = 10 * time.Second
+	// aimedMemory is the memory of the runner and its server above which garbage is collected more often than by default.
+	aimedMemory = 144 << 20
+)
 
 // service is a runner together with everything that the command starts around it.
 type service struct {
@@ -204,7 +208,8 @@ func (o *options) runDefaults() schemas.RunConfig {
 
 // run serves until ctx ends, together with the parts that the settings select and those of beside.
 func (s *service) run(ctx context.Context, beside ...func(ctx context.Context) error) error {
-	beside = append(beside, s.announce, s.checkApprovals, memory.Bound)
+	beside = append(beside, s.announce, s.checkApprovals,
+		func(ctx context.Context) error { return memory.Bound(ctx, aimedMemory) })
 	if len(s.o.Tools.Tools) > 0 {
 		beside = append(beside, s.serveTools)
 	}

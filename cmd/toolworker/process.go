@@ -10,9 +10,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/cmd/internal/memory"
 	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/cmd/internal/toolserve"
 )
+
+// aimedMemory is the memory of the worker above which garbage is collected more often than by default. Work that needs
+// more raises the limit.
+const aimedMemory = 256 << 20
 
 // process is a running toolworker.
 type process struct {
@@ -29,6 +34,7 @@ func (p *process) serve(ctx context.Context, serve toolserve.Options, in io.Read
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	jobs, ctx := errgroup.WithContext(ctx)
+	jobs.Go(func() error { return memory.Bound(ctx, aimedMemory) })
 	jobs.Go(func() error {
 		return observe.Serve(ctx, p.o.Observe.HTTP, p.metrics, func() string { return p.unready(ctx) }, p.log)
 	})

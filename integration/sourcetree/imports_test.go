@@ -96,7 +96,7 @@ var importRules = []importRule{
 		"bus/streams"},
 		[]string{"go.uber.org/goleak", natsClient, natsServer}},
 	{"tools", []string{"schemas"}, []string{"github.com/invopop/jsonschema", "golang.org/x/image", "golang.org/x/text",
-		"github.com/bmatcuk/doublestar/v4", "golang.org/x/sys/unix", "golang.org/x/net/bpf"}},
+		"github.com/bmatcuk/doublestar/v4", "golang.org/x/sync/semaphore", "golang.org/x/sys/unix", "golang.org/x/net/bpf"}},
 	{"tools/flatyaml", nil, []string{"github.com/goccy/go-yaml"}},
 	{"tools/resources", []string{"schemas", "tools", "tools/flatyaml"}, nil},
 	{"tools/extension", []string{"schemas", "tools", "bus/client"}, nil},

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loopbus/loopbus/tools/internal/room"
 	"github.com/loopbus/loopbus/tools/internal/tooltest"
 )
 
@@ -92,29 +93,40 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// Large files wait for each other, others do not wait.
+// Files wait for room among those of about their size, and small ones do not wait.
 func TestLargeFilesWait(t *testing.T) {
 	t.Parallel()
 	rig := tooltest.New(t)
-	rig.Put("large", "x"+strings.Repeat("\n", maxTogether))
-	rig.Put("small", "x")
-	e := editor{rig.Workspace, make(chan struct{}, 1)}
-	e.large <- struct{}{}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	edit := func(ctx context.Context, name string) error {
-		_, err := e.edit(ctx, rig.Path(name), arguments{name, []replacement{{"x", "y"}}})
+	e := editor{rig.Workspace, room.New(1), room.New(1)}
+	edit := func(ctx context.Context, blanks int) error {
+		rig.Put("f", "x"+strings.Repeat("\n", blanks))
+		_, err := e.edit(ctx, rig.Path("f"), arguments{"f", []replacement{{"x", "y"}}})
+		if edited := rig.Get("f")[0] == 'y'; edited != (err == nil) {
+			t.Errorf("%d bytes: error %v, edited %v", blanks, err, edited)
+		}
 		return err
 	}
-	if err := edit(t.Context(), "small"); err != nil || rig.Get("small") != "y" {
-		t.Errorf("a small file: %v", err)
-	}
-	if err := edit(ctx, "large"); err == nil || rig.Get("large")[0] != 'x' {
-		t.Error("a large file does not wait")
-	}
-	<-e.large
-	if err := edit(t.Context(), "large"); err != nil || rig.Get("large")[0] != 'y' || len(e.large) != 0 {
-		t.Errorf("a large file: %v", err)
+	for full, waits := range map[room.Room]int{e.room: maxSmall, e.large: maxTogether} {
+		leave, err := full.Take(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, size := range []int{1, maxSmall, maxTogether} {
+			ctx, cancel := context.WithCancel(t.Context())
+			if size == waits {
+				ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+			}
+			if err := edit(ctx, size); (err != nil) != (size == waits) {
+				t.Errorf("%d bytes, files of %d have no room: error %v", size, waits, err)
+			}
+			cancel()
+		}
+		leave()
+		for range 2 { // the first releases the room
+			if err := edit(t.Context(), waits); err != nil {
+				t.Errorf("%d bytes: %v", waits, err)
+			}
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/internal/nodeerr"
+	"github.com/loopbus/loopbus/tools/internal/room"
 	"github.com/loopbus/loopbus/tools/workspace"
 )
 
@@ -54,8 +55,12 @@ const description = "Edit a file by replacing exact text. Each edits[].oldText m
 const (
 	// maxFile is the largest file in bytes that is edited: up to six copies of it are in memory.
 	maxFile = 32 << 20
-	// maxTogether is the largest file in bytes that is edited while others are: larger ones wait for each other.
+	// maxSmall is how many bytes of a file and its new texts are edited without waiting for room. What has more than
+	// maxTogether waits in a room of its own.
+	maxSmall    = 256 << 10
 	maxTogether = 2 << 20
+	// maxWork limits what an edit takes beside copies of the file: for parts of views, lines and their comparison.
+	maxWork = 128 << 20
 )
 
 type arguments struct {
@@ -82,7 +87,7 @@ func New(w *workspace.Workspace) tools.Tool {
 	return tools.Must(tools.Typed(schemas.ToolDefinition{
 		Name: Name, Label: Name, Description: description, Parameters: json.RawMessage(parameters),
 		Effect: schemas.EffectUnsafe, ArgumentRewrites: rewrites(),
-	}, editor{w, make(chan struct{}, 1)}.execute))
+	}, editor{w, room.Edits, room.LargeEdits}.execute))
 }
 
 // rewrites maps the argument names of other tools, a list sent as text, and a single replacement without a list.
@@ -104,7 +109,8 @@ func rewrites() []schemas.ArgumentRewrite {
 
 type editor struct {
 	workspace *workspace.Workspace
-	large     chan struct{} // has room for one token: that of the large file that is edited
+	room      room.Room
+	large     room.Room // of what has more than maxTogether
 }
 
 func (e editor) execute(ctx context.Context, _ tools.Call, args arguments) (schemas.ToolResult, error) {
@@ -162,13 +168,16 @@ func (e editor) edit(ctx context.Context, path string, args arguments) (d detail
 			err = nodeerr.New(e, "close", path)
 		}
 	}()
-	if info.Size() > maxTogether {
-		select {
-		case e.large <- struct{}{}:
-			defer func() { <-e.large }()
-		case <-ctx.Done():
+	if size := size(info.Size(), args.Edits); size > maxSmall {
+		in := e.room
+		if size > maxTogether {
+			in = e.large
+		}
+		leave, err := in.Take(ctx, 6*size+min(50*size, maxWork))
+		if err != nil {
 			return d, tools.Interrupted(ctx)
 		}
+		defer leave()
 	}
 	content, err := read(file, info.Size())
 	if err != nil {
@@ -189,6 +198,14 @@ func (e editor) edit(ctx context.Context, path string, args arguments) (d detail
 	}
 	d.Diff, d.FirstChangedLine = diff(o.old, o.new)
 	return d, nil
+}
+
+// size returns how many bytes a file and the new texts have together.
+func size(file int64, edits []replacement) int64 {
+	for _, e := range edits {
+		file += int64(len(e.NewText))
+	}
+	return file
 }
 
 func tooLarge(path string) error {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/transform"
 
 	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/internal/room"
 )
 
 const (
@@ -19,6 +20,8 @@ const (
 	sniffBytes = 64 << 10
 	// maxLine is the number of bytes of a line that are searched.
 	maxLine = 16 << 20
+	// smallLine is the number of bytes of a line that is kept without waiting for room.
+	smallLine = 1 << 20
 )
 
 // A scanner searches files, one after the other. Create one with [newScanner].
@@ -26,10 +29,11 @@ type scanner struct {
 	pattern *matcher
 	found   *findings
 	in      *bufio.Reader // reused for each file
+	room    room.Room
 }
 
 func newScanner(pattern *matcher, found *findings) scanner {
-	return scanner{pattern, found, bufio.NewReaderSize(nil, sniffBytes)}
+	return scanner{pattern, found, bufio.NewReaderSize(nil, sniffBytes), room.Lines}
 }
 
 // open opens and searches a file, which is shown as name. The error says why it cannot be opened.
@@ -76,6 +80,14 @@ func (s scanner) lines(ctx context.Context, in *bufio.Reader) error {
 		}
 		line, err := in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) || len(long) > 0 {
+			if len(long) > smallLine && cap(long) < maxLine {
+				leave, err := s.room.Take(ctx, maxLine)
+				if err != nil {
+					return tools.Interrupted(ctx)
+				}
+				defer leave() // once, as it is for the longest line
+				long = append(make([]byte, 0, maxLine), long...)
+			}
 			long = append(long, line[:min(len(line), maxLine-len(long))]...)
 			if errors.Is(err, bufio.ErrBufferFull) {
 				continue

@@ -5,11 +5,16 @@ import (
 	"encoding/binary"
 	"image"
 	"image/color"
+
+	"github.com/loopbus/loopbus/tools/internal/room"
 )
 
 // maxDecoded limits the memory for decoding and scaling one picture, in bytes. A photo of 48 megapixels takes about
 // 500 MiB, most of it while it is scaled.
-const maxDecoded = 768 << 20
+const maxDecoded = room.MaxPicture
+
+// smallDecoded is the memory that a picture takes without waiting for room.
+const smallDecoded = 16 << 20
 
 // decodedBytes returns an upper bound of the memory that the decoder of a format takes for a picture. A file of a few
 // hundred bytes can expand to as many pixels as its header says, so the bound is computed before decoding.

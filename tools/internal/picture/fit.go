@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/image/draw"
 	_ "golang.org/x/image/webp"
+
+	"github.com/loopbus/loopbus/tools/internal/room"
 )
 
 // Fit returns an image of a type that [Type] knows. It does not change it if it is small enough. Otherwise it scales it
@@ -44,6 +46,13 @@ func Fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic Pict
 	}
 	if needed > maxDecoded {
 		return Picture{}, false
+	}
+	if needed > smallDecoded {
+		leave, err := room.Pictures.Take(ctx, needed)
+		if err != nil {
+			return Picture{}, false
+		}
+		defer leave()
 	}
 	decoded, _, err := image.Decode(interruptible{ctx, bytes.NewReader(data)})
 	if pic.Undecoded = err != nil; pic.Undecoded && !(small && isAnimatedWebP(data)) {

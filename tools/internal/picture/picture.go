@@ -3,7 +3,7 @@
 // server that is not trusted is shown only after it was decoded here. What is too large is scaled down.
 //
 // A few bytes can be a picture of many pixels. [Fit] knows before it decodes what the picture will take, and refuses
-// what takes too much. [Turns] let one picture be decoded at a time.
+// what takes too much. [Turns] let one picture be decoded at a time, which has a room of its own.
 package picture
 
 import (

@@ -9,13 +9,13 @@ import (
 
 func TestMemoryLimitFollowsWhatIsNeeded(t *testing.T) {
 	t.Parallel()
-	const mib = 1 << 20
+	const mib, aim = 1 << 20, 144 << 20
 	for _, c := range []struct{ live, stacks, want int64 }{
 		{30 * mib, 2 * mib, aim},
 		{90 * mib, 10 * mib, aim}, // with room for garbage
 		{800 * mib, 100 * mib, 1200 * mib},
 	} {
-		if got := limit(uint64(c.live), uint64(c.stacks)); math.Abs(float64(got-c.want)) > 100 {
+		if got := limit(aim, uint64(c.live), uint64(c.stacks)); math.Abs(float64(got-c.want)) > 100 {
 			t.Errorf("%d live bytes and %d of stacks: a limit of %d, want %d", c.live, c.stacks, got, c.want)
 		}
 	}
@@ -23,6 +23,7 @@ func TestMemoryLimitFollowsWhatIsNeeded(t *testing.T) {
 
 // It is not parallel: the limit is the process's.
 func TestMemoryIsBoundedUnlessTheEnvironmentSays(t *testing.T) {
+	const aim = 144 << 20
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	ended, cancel := context.WithCancel(t.Context())
@@ -35,7 +36,7 @@ func TestMemoryIsBoundedUnlessTheEnvironmentSays(t *testing.T) {
 				t.Setenv(variable, "100")
 			}
 			debug.SetMemoryLimit(math.MaxInt64)
-			if err := Bound(ended); err != nil {
+			if err := Bound(ended, aim); err != nil {
 				t.Fatal(err)
 			}
 			if got := debug.SetMemoryLimit(-1); (got < math.MaxInt64) != bounded || got < aim {
