@@ -192,6 +192,8 @@ const (
 	maxCopies = 8
 	// valueBytes is the memory of a value while its arguments are checked: parsed, copied and printed.
 	valueBytes = 1 << 10
+	// levelBytes is the memory of the stack for a level of nested values, beyond the first ones.
+	levelBytes, flat = 32 << 10, 100
 	// small is the memory up to which a check waits only for other small ones, which take no time.
 	small, minRoom = 1 << 20, 64 << 10
 	// minRemembered is what each validation may remember that remembers anything.
@@ -229,18 +231,25 @@ func (s *Schema) memoryFor(n int64) int64 {
 }
 
 // roomOf estimates the memory that the check takes, from above: each value but one stands behind one of these
-// characters, also in a text, where they may be escaped.
+// characters, also in a text, where they may be escaped; and each level may be visited by a row of references.
 func roomOf(args []byte) int64 {
-	values := 1
+	values, depth, deepest := 1, 0, 0
 	for i, c := range args {
 		switch c {
-		case ',', ':', '[', '{':
+		case ',', ':':
 			values++
+		case '[', '{':
+			values++
+			depth++
+			deepest = max(deepest, depth)
+		case ']', '}':
+			depth = max(depth-1, 0)
 		case 'u':
 			if i > 0 && args[i-1] == '\\' {
 				values++
 			}
 		}
 	}
-	return int64(min(max(min(values, maxValues)*valueBytes+4*len(args), minRoom), largeRoom))
+	n := min(values, maxValues)*valueBytes + 4*len(args) + max(0, min(deepest, maxNesting)-flat)*levelBytes
+	return int64(min(max(n, minRoom), largeRoom))
 }

@@ -37,3 +37,14 @@ func TestEscapedValuesHaveRoom(t *testing.T) {
 		t.Errorf("%d bytes, %d with escapes", plain, escaped)
 	}
 }
+
+// Deeply nested values have room for the stack that a walk along rows of references takes.
+func TestNestedValuesHaveRoom(t *testing.T) {
+	t.Parallel()
+	nested := func(levels int) int64 {
+		return roomOf([]byte(strings.Repeat("[", levels) + strings.Repeat("]", levels)))
+	}
+	if few, many := nested(flat), nested(990); few > small || many < 16<<20 || many > largeRoom/4 {
+		t.Errorf("%d bytes for %d levels, %d for 990", few, flat, many)
+	}
+}
