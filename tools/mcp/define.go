@@ -31,7 +31,7 @@ const (
 func (b *Bridge) list(ctx context.Context, session *sdk.ClientSession) ([]tools.Tool, error) {
 	var found []schemas.ToolDefinition // with the server's names
 	var names []string
-	seen, count, size := map[string]bool{}, 0, 0
+	seen, count, size, parameters := map[string]bool{}, 0, 0, 0
 	for t, err := range b.definitions(ctx, session) {
 		if err != nil {
 			return nil, fmt.Errorf("list tools: %w", err)
@@ -53,6 +53,9 @@ func (b *Bridge) list(ctx context.Context, session *sdk.ClientSession) ([]tools.
 		}
 		seen[t.Name] = true
 		found, names = append(found, def), append(names, t.Name)
+		if parameters += len(def.Parameters); parameters > maxDefinitions { // checking the rest would be in vain
+			break
+		}
 	}
 	called := toolNames(b.o.Prefix, names)
 	offered, now := []tools.Tool{}, map[string]string{}
