@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/internal/seek"
 )
 
 // A replacement is one requested edit, with LF line ends.
@@ -82,14 +83,14 @@ func (s search) find(ctx context.Context, edits []replacement) (found []match, f
 // locate returns the first match of a text, exact or folded, -1 if there is none.
 func locate(ctx context.Context, base []byte, text string, folded bool) (at, length int, err error) {
 	sought := []byte(text)
-	if at, _, err = seek(ctx, base, sought, 1); at >= 0 || err != nil || !folded {
+	if at, _, err = seek.Seek(ctx, base, sought, 1); at >= 0 || err != nil || !folded {
 		return at, len(sought), err
 	}
 	other, ok := fold(sought)
 	if !ok || len(other.text) == 0 {
 		return -1, 0, nil
 	}
-	at, _, err = seek(ctx, base, other.text, 1)
+	at, _, err = seek.Seek(ctx, base, other.text, 1)
 	return at, len(other.text), err
 }
 
@@ -100,7 +101,7 @@ func (s search) occurrences(ctx context.Context, text string) (n int, err error)
 	if folded, ok := fold(sought); ok && !s.exact && len(folded.text) > 0 {
 		sought, base = folded.text, s.folded.text
 	}
-	_, n, err = seek(ctx, base, sought, math.MaxInt)
+	_, n, err = seek.Seek(ctx, base, sought, math.MaxInt)
 	return n, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"regexp"
 
 	"github.com/loopbus/loopbus/tools"
+	"github.com/loopbus/loopbus/tools/internal/seek"
 )
 
 const (
@@ -21,11 +22,16 @@ const (
 // pattern, which may be hours for a large pattern and a line of maxLine bytes: so a match stops when its context ends.
 type matcher struct {
 	re           *regexp.Regexp
-	instructions int // of the compiled pattern; 1 for literal text
+	instructions int    // of the compiled pattern
+	literal      []byte // what the pattern matches if it is only a text, which package regexp may take long to find
 }
 
 // match reports whether the pattern matches in the line. It returns false if the context ends first.
 func (m *matcher) match(ctx context.Context, line []byte) bool {
+	if m.literal != nil {
+		at, _, err := seek.Seek(ctx, line, m.literal, 1)
+		return at >= 0 && err == nil
+	}
 	if len(line) <= quickSteps/m.instructions {
 		return m.re.Match(line)
 	}

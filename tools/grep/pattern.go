@@ -5,6 +5,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/loopbus/loopbus/tools"
 )
@@ -47,10 +48,19 @@ func compile(args arguments) (*matcher, error) {
 	if m.re, err = regexp.Compile(text); err != nil {
 		return nil, tools.Failf("Bad pattern: %v", err)
 	}
-	if _, whole := m.re.LiteralPrefix(); whole {
-		m.instructions = 1
+	if !args.IgnoreCase {
+		m.literal = literal(tree)
 	}
 	return m, nil
+}
+
+// literal returns the text that is all that an expression matches, nil if it matches anything else. U+FFFD also matches
+// bytes that are not UTF-8.
+func literal(tree *syntax.Regexp) []byte {
+	if tree.Op != syntax.OpLiteral || tree.Flags&syntax.FoldCase != 0 || slices.Contains(tree.Rune, utf8.RuneError) {
+		return nil
+	}
+	return []byte(string(tree.Rune))
 }
 
 // asksForBreak reports whether a part of the expression can match only a line break, however it is written. A class

@@ -1,4 +1,4 @@
-package edit
+package seek
 
 import (
 	"bytes"
@@ -43,12 +43,12 @@ func TestSeek(t *testing.T) {
 
 func check(t *testing.T, text, sought []byte) {
 	t.Helper()
-	first, count, err := seek(t.Context(), text, sought, math.MaxInt)
+	first, count, err := Seek(t.Context(), text, sought, math.MaxInt)
 	if want := bytes.Index(text, sought); first != want || count != bytes.Count(text, sought) || err != nil {
 		t.Fatalf("%q in %.300q: at %d, not %d; %d, not %d; error %v", sought, text, first, want, count,
 			bytes.Count(text, sought), err)
 	}
-	if at, n, err := seek(t.Context(), text, sought, 1); at != first || n != min(count, 1) || err != nil {
+	if at, n, err := Seek(t.Context(), text, sought, 1); at != first || n != min(count, 1) || err != nil {
 		t.Fatalf("%q in %.300q: the first of %d is at %d, not %d; error %v", sought, text, n, at, first, err)
 	}
 }
@@ -78,12 +78,12 @@ func TestSeekInterrupted(t *testing.T) {
 		"the beginning alone": append(bytes.Repeat([]byte("a"), maxHead), "bb"...),
 	} {
 		for looks := range 4 {
-			_, _, err := seek(&brief{t.Context(), looks}, text, sought, math.MaxInt)
+			_, _, err := Seek(&brief{t.Context(), looks}, text, sought, math.MaxInt)
 			if !errors.Is(err, tools.ErrAborted) {
 				t.Errorf("%s: %v after %d looks", name, err, looks)
 			}
 		}
-		if _, _, err := seek(&brief{t.Context(), 6}, text, sought, math.MaxInt); err != nil {
+		if _, _, err := Seek(&brief{t.Context(), 6}, text, sought, math.MaxInt); err != nil {
 			t.Errorf("%s: %v after all looks", name, err)
 		}
 	}

@@ -1,4 +1,5 @@
-package edit
+// Package seek finds texts in texts, both chosen by a model, in time that is proportional to their sizes.
+package seek
 
 import (
 	"bytes"
@@ -15,10 +16,10 @@ const (
 	stride = 256 << 10
 )
 
-// seek returns the position of the first occurrence of a sought text, -1 if there is none, and how many there are that
+// Seek returns the position of the first occurrence of a sought text, -1 if there is none, and how many there are that
 // do not overlap. It stops after so many as most. The time is in proportion to both texts, whatever they are (the
 // method of Knuth, Morris and Pratt). The error is that of a context that ends.
-func seek(ctx context.Context, text, sought []byte, most int) (first, count int, err error) {
+func Seek(ctx context.Context, text, sought []byte, most int) (first, count int, err error) {
 	first = -1
 	head, borders := sought[:min(len(sought), maxHead)], []int32(nil)
 	for i, known, look := 0, 0, 0; i < len(text); { // sought[:known] ends before text[i]
