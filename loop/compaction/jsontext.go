@@ -103,15 +103,19 @@ func endOf(text []byte, i int) int {
 	return i
 }
 
-// endOfString returns where the string ends whose opening quote is before i.
+// endOfString returns where the string ends whose opening quote is before i. It is fast, because each level of nested
+// values looks at the strings in them again.
 func endOfString(text []byte, i int) int {
-	for i < len(text) && text[i] != '"' {
-		if text[i] == '\\' {
-			i++
+	quote := i + bytes.IndexByte(text[i:], '"')
+	for {
+		escape := bytes.IndexByte(text[i:quote], '\\')
+		if escape < 0 {
+			return quote + 1
 		}
-		i++
+		if i += escape + 2; i > quote { // it is escaped
+			quote = i + bytes.IndexByte(text[i:], '"')
+		}
 	}
-	return i + 1
 }
 
 func arrayIndex(key string) (uint32, bool) {
