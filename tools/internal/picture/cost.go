@@ -76,10 +76,22 @@ func jpegBytes(data []byte, width, height int64) int64 {
 	return total
 }
 
+// maxScanned is how many pixels the scans of a JPEG may have together. A progressive picture has some ten scans; one of
+// a hundred bytes can visit each pixel of the picture.
+const maxScanned = 32 * maxPixels
+
+// scannedPixels returns how many pixels the scans of a JPEG visit at most: their marker occurs nowhere else, but in
+// thumbnails and other data of programs.
+func scannedPixels(data []byte, config image.Config) int64 {
+	return int64(bytes.Count(data, []byte{0xFF, startOfScan})) * int64(config.Width) * int64(config.Height)
+}
+
+const startOfScan = 0xDA
+
 // jpegFrame returns the frame header of a JPEG without its length. It returns nil if the decoder might use a different
 // header: the decoder skips stray bytes between segments.
 func jpegFrame(data []byte) (header []byte, progressive bool) {
-	const firstFrame, progressiveFrame, startOfImage, startOfScan = 0xC0, 0xC2, 0xD8, 0xDA
+	const firstFrame, progressiveFrame = 0xC0, 0xC2
 	for rest := data[min(2, len(data)):]; len(rest) >= 4 && rest[0] == 0xFF && rest[1] >= firstFrame; {
 		marker, size := rest[1], int(binary.BigEndian.Uint16(rest[2:]))+2
 		if size < 4 || size > len(rest) || marker == 0xFF || marker >= 0xD0 && marker <= startOfScan {

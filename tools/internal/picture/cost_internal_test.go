@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"image"
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -185,6 +186,18 @@ func TestUnclearJPEGCostsTheMost(t *testing.T) {
 	}
 	if n := jpegBytes(clear, 100, 100); n >= 24*100*100/2 {
 		t.Errorf("a clear one: %d bytes", n)
+	}
+}
+
+// A progressive JPEG may visit all its pixels with every hundred bytes. One of the usual scans is shown.
+func TestManyScansCostTooMuch(t *testing.T) {
+	t.Parallel()
+	once := blankJPEG(1000, 1000, 0xC0, 0x11)
+	for scans, want := range map[int]bool{12: true, 3200: true, 3201: false} {
+		data := append(slices.Clip(once), bytes.Repeat([]byte{0xFF, startOfScan}, scans-1)...)
+		if _, ok := Fit(t.Context(), data, "image/jpeg", MaxBase64); ok != want {
+			t.Errorf("%d scans: shown %t", scans, ok)
+		}
 	}
 }
 

@@ -27,6 +27,9 @@ func Fit(ctx context.Context, data []byte, mime string, maxBase64 int) (pic Pict
 	if err != nil || config.Width < 1 || config.Height < 1 || config.Width > maxPixels/config.Height {
 		return Picture{}, false
 	}
+	if format == "jpeg" && scannedPixels(data, config) > maxScanned {
+		return Picture{}, false
+	}
 	lies := upright
 	if mime == mimeJPEG {
 		lies = jpegOrientation(data)
