@@ -81,6 +81,18 @@ func (b *budget) remember(n int) bool {
 
 var errRemembered = errors.New("checking the arguments takes too much memory")
 
+// place waits for one of the places of a channel, and returns a function that leaves it. If the context ends first, the
+// validation does, at its next step.
+func (b *budget) place(places chan struct{}) (leave func()) {
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }
+	case <-b.done:
+		b.goesOn()
+		return func() {}
+	}
+}
+
 // end ends the validation.
 func (b *budget) end(err error) {
 	b.err, b.lookAt = err, math.MaxInt // so that the next spend calls goesOn

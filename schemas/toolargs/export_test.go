@@ -15,3 +15,15 @@ func TakeLargeRoom() (release func()) {
 	}
 	return func() { largeOnes.Release(largeRoom) }
 }
+
+// TakePlaces takes all places of matches and compilations of large patterns until release.
+func TakePlaces() (release func()) {
+	for range cap(large) {
+		large <- struct{}{}
+	}
+	return func() {
+		for range cap(large) {
+			<-large
+		}
+	}
+}

@@ -1,7 +1,9 @@
 package toolargs_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -73,6 +75,39 @@ func TestPatternsOfASchemaTakeBoundedMemory(t *testing.T) {
 		if _, err := toolargs.Compile(parameters(4, ordinary)); err != nil {
 			t.Errorf("%s: %v", ordinary, err)
 		}
+	}
+}
+
+// Matching and compiling a large pattern takes megabytes, however small its text is, so few do it at once. The test
+// takes all their places, so it is not parallel.
+func TestLargePatternsTakeTurns(t *testing.T) {
+	pattern := "^" + strings.Repeat("(?:.?){1000}", 20) + "b$"
+	matching, compiling := compile(t, `{"pattern":"`+pattern+`"}`), compile(t, `{"format":"regex"}`)
+	release := toolargs.TakePlaces()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := matching.Validate(ctx, "f", json.RawMessage(`"b"`)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while others have the places: %.200v", err)
+	}
+	if _, err := validate(t, compile(t, `{"pattern":"^b$"}`), `"b"`); err != nil {
+		t.Errorf("a small one: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := validate(t, compiling, `"`+pattern+`"`)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Errorf("a pattern is compiled while others have the places: %.200v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	release()
+	if err := <-done; err != nil {
+		t.Errorf("compiled afterwards: %.200v", err)
+	}
+	if _, err := validate(t, matching, `"b"`); err != nil {
+		t.Errorf("matched afterwards: %.200v", err)
 	}
 }
 

@@ -116,10 +116,20 @@ func bytesOf(prog *syntax.Prog) (n int) {
 // instructionsPerStep is how many instructions of a pattern for a character take as long as a step.
 const instructionsPerStep = 16
 
+// ordinary is the number of instructions up to which a pattern is matched without waiting. For each instruction of a
+// larger one the engine takes some hundred bytes.
+const ordinary = 1 << 10
+
+// large limits the matches and compilations of large patterns at the same time.
+var large = make(chan struct{}, 4)
+
 func (p *linear) match(b *budget, s string) bool {
 	const quick = 1 << 18 // instructions for characters: some milliseconds
 	if !b.spend(matchSteps + len(s)/4) {
 		return false
+	}
+	if p.instructions > ordinary {
+		defer b.place(large)()
 	}
 	if work := (len(s) + 1) * p.instructions; work <= quick {
 		return b.spend(work/instructionsPerStep) && p.re.MatchString(s)
@@ -157,9 +167,9 @@ type backtracking struct {
 }
 
 const (
-	// fewRemembered and mostRemembered are how many integers a match may remember to go back: half a megabyte at any
-	// time, 32 MiB for who has one of the places in long. JavaScript's engine V8 has 64 MB.
-	fewRemembered, mostRemembered = 1 << 16, 1 << 22
+	// fewRemembered and mostRemembered are how many integers a match may remember to go back: 32 KiB at any time, which a
+	// pattern keeps, 32 MiB for who has one of the places in long. JavaScript's engine V8 has 64 MB.
+	fewRemembered, mostRemembered = 1 << 12, 1 << 22
 	// shortText is the largest size of a text in bytes that is tried with a little memory first.
 	shortText = 4 << 10
 )
@@ -168,7 +178,7 @@ const (
 var long = make(chan struct{}, 2)
 
 func (p *backtracking) size() int   { return p.instructions }
-func (p *backtracking) memory() int { return 256 * p.instructions }
+func (p *backtracking) memory() int { return 256*p.instructions + 8*fewRemembered }
 
 func compileBacktracking(pattern string, limit time.Duration) (matcher, error) {
 	size := len(pattern) + resets(pattern)
@@ -247,12 +257,7 @@ func (p *backtracking) try(b *budget, re *regexp2.Regexp, s string) (bool, error
 // tryAlone takes the memory that a match in a long text needs, and lets go of all of it. The wait for it takes no time
 // of the pattern.
 func (p *backtracking) tryAlone(b *budget, s string) (bool, error) {
-	select {
-	case long <- struct{}{}:
-		defer func() { <-long }()
-	case <-b.done:
-		return false, nil
-	}
+	defer b.place(long)()
 	re, err := newBacktracking(p.source, p.limit, mostRemembered) // it compiled before, so it does again
 	if err != nil {
 		return false, err

@@ -47,17 +47,12 @@ func (c *cache) schema(parameters json.RawMessage) (*toolargs.Schema, error) {
 	return s, err
 }
 
-// ordinary is the size in bytes up to which parameters are compiled without waiting.
-const ordinary = 16 << 10
-
-// compiling limits the larger ones that are compiled at once: each may leave some ten times as much garbage as memory.
+// compiling limits the schemas that are compiled at once: some tens of bytes may leave megabytes of garbage.
 var compiling = make(chan struct{}, 2)
 
 func compile(parameters json.RawMessage) (*toolargs.Schema, error) {
-	if len(parameters) > ordinary {
-		compiling <- struct{}{}
-		defer func() { <-compiling }()
-	}
+	compiling <- struct{}{}
+	defer func() { <-compiling }()
 	return toolargs.Compile(parameters)
 }
 
