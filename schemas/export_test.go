@@ -24,6 +24,6 @@ func CommandKinds() []CommandKind {
 
 // TakeDecodeRoom takes the room of large payloads until release.
 func TakeDecodeRoom() (release func()) {
-	_ = decoded.Acquire(context.Background(), maxDecoded)
-	return func() { decoded.Release(maxDecoded) }
+	release, _ = decoded.Wait(context.Background(), struct{}{}, maxDecoded)
+	return release
 }

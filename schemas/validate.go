@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
-	"golang.org/x/sync/semaphore"
+
+	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 // maxProblems bounds how many problems a [ValidationError] names.
@@ -134,16 +135,15 @@ const (
 
 // decoded is what the validations of a process share. They only compute, so that none waits long: more at once than
 // there are processors are no faster, and clients, workers and models may send hundreds at once.
-var decoded = semaphore.NewWeighted(maxDecoded)
+var decoded = turns.New[struct{}](maxDecoded)
 
 // enter waits until there is memory to decode a payload, and returns a function that gives it back.
 func enter(payload []byte) (leave func()) {
 	if len(payload) <= smallPayload {
 		return func() {}
 	}
-	n := int64(min(len(payload)+CountValues(payload)*ValueBytes, maxDecoded))
-	_ = decoded.Acquire(context.Background(), n) // fails only when its context ends
-	return func() { decoded.Release(n) }
+	leave, _ = decoded.Wait(context.Background(), struct{}{}, len(payload)+CountValues(payload)*ValueBytes)
+	return leave // never nil: the context does not end
 }
 
 // ValueBytes is about how much memory a decoded value takes in addition to its text, as [CountValues] counts.

@@ -13,6 +13,7 @@ import (
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/bus/shares"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 // Client gives access to the sessions of one loopbus deployment. Its methods are safe for concurrent use.
@@ -26,8 +27,8 @@ type Client struct {
 	pendingLimit int  // messages of a live feed that wait for a slow reader
 	ahead        *shares.Shares
 	feeds        feeds
-	loading      *natsio.Turns[string] // bytes of payloads, by session, and "" for all
-	checkEvery   time.Duration         // between two checks of a log for messages that did not arrive live
+	loading      *turns.Turns[string] // bytes of payloads, by session, and "" for all
+	checkEvery   time.Duration        // between two checks of a log for messages that did not arrive live
 }
 
 // Connect connects to one or more servers, given as URLs separated by commas. If url is empty, it uses the URL of
@@ -74,7 +75,7 @@ func New(nc *nats.Conn, o Options) (*Client, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	return &Client{nc: nc, js: js, api: natsio.APIPrefix(js), subjects: subjects, o: o.withDefaults(),
-		pendingLimit: liveMessages, ahead: shares.New(maxAhead), loading: natsio.NewTurns[string](maxLoading),
+		pendingLimit: liveMessages, ahead: shares.New(maxAhead), loading: turns.New[string](maxLoading),
 		feeds: feeds{bySubject: map[string]*feed{}}, checkEvery: lastCheck}, nil
 }
 

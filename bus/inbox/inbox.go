@@ -14,10 +14,10 @@ import (
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/inbox/membership"
 	"github.com/loopbus/loopbus/bus/inbox/reader"
-	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/bus/shares"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 var (
@@ -37,8 +37,8 @@ type Inbox struct {
 	attempts *attempts
 	metrics  *metrics
 	once     sync.Once
-	searches *shares.Shares        // for outcomes
-	inputs   *natsio.Turns[string] // bytes of inputs by reference, and their descriptions
+	searches *shares.Shares       // for outcomes
+	inputs   *turns.Turns[string] // bytes of inputs by reference, and their descriptions
 
 	swept uint64 // below this sequence the stream has no message left that no consumer delivers
 
@@ -63,7 +63,7 @@ func New(c *bus.Conn, o Options) (*Inbox, error) {
 	}
 	in := &Inbox{
 		conn: c, o: o, attempts: newAttempts(c, o.MaxDeliver, o.Logger), searches: shares.New(maxSearches),
-		inputs: natsio.NewTurns[string](maxInputs),
+		inputs: turns.New[string](maxInputs),
 		members: membership.New(membership.Options{
 			ID: o.RunnerID, DeadAfter: o.Takeover, Logger: o.Logger,
 			Network: membership.NewNATS(c.NATS(), c.JetStream(), c.Subjects(), o.RunnerID),

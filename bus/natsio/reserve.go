@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 // maxRequested is how many bytes the readers of a connection may have requested together and not received. A server
@@ -11,7 +13,7 @@ import (
 // it.
 const maxRequested = 32 << 20
 
-var requested = NewTurns[*nats.Conn](maxRequested)
+var requested = turns.New[*nats.Conn](maxRequested)
 
 // Reserve waits until a reader may request an answer of up to n bytes on a connection. The reader calls release once it
 // has received the answer, and must not wait for anything else before. The limit of time for the answer begins then,

@@ -12,28 +12,30 @@ import (
 	"github.com/loopbus/loopbus/schemas/toolargs"
 )
 
-// Checking the parameters of a tool may take ten milliseconds, and a worker may write its keys as often as it likes. So
-// a worker has a rate of checks. It is sufficient for workers with some hundred tools: an announcement that is ignored
-// is checked when it is renewed.
+// Checking the parameters of a tool may take a tenth of a second, and a worker may write its keys as often as it likes.
+// So the checks of a worker have a share of the time: some seconds at once, and then a tenth. That is sufficient for
+// thousands of ordinary tools, whose checks take less than a millisecond; an announcement that is ignored is checked
+// when it is renewed.
 const (
-	checksPerSecond = 10
-	checksAtOnce    = 512
-	maxLimited      = 1024 // workers whose rate is remembered
+	checksAtOnce    = 5 * time.Second
+	checksPerSecond = time.Second / 10
+	maxLimited      = 1024 // workers whose share is remembered
 )
 
 // maxAnnouncement is how many bytes an announcement of a tool may have, of which its parameters have at most 128 KiB.
 // Every run of a session with the tool stores its definition.
 const maxAnnouncement = 160 << 10
 
-var errTooManyChecks = fmt.Errorf("its worker changes the parameters of its tools more than %d times a second",
-	checksPerSecond)
+var errTooManyChecks = fmt.Errorf("the checks of its worker's tools take more than %v at once and %v a second",
+	checksAtOnce, checksPerSecond)
 
 // decoder decodes announcements of tools. Only one goroutine may use it.
 type decoder struct {
-	checks map[string]*rate.Limiter // by worker
+	checks          map[string]*rate.Limiter // microseconds, by worker
+	checkParameters func(json.RawMessage) error
 }
 
-func newDecoder() *decoder { return &decoder{checks: make(map[string]*rate.Limiter)} }
+func newDecoder() *decoder { return &decoder{make(map[string]*rate.Limiter), toolargs.Check} }
 
 // decode decodes an entry of the bucket. before is the previous announcement of the key.
 func (d *decoder) decode(e entry, before schemas.ToolAnnouncement) (schemas.ToolAnnouncement, error) {
@@ -57,13 +59,16 @@ func (d *decoder) check(a schemas.ToolAnnouncement) error {
 		if len(d.checks) >= maxLimited {
 			clear(d.checks)
 		}
-		worker = rate.NewLimiter(checksPerSecond, checksAtOnce)
+		worker = rate.NewLimiter(rate.Limit(checksPerSecond.Microseconds()), int(checksAtOnce.Microseconds()))
 		d.checks[a.Worker] = worker
 	}
-	if !worker.Allow() {
+	if worker.Tokens() <= 0 {
 		return errTooManyChecks
 	}
-	return toolargs.Check(a.Parameters)
+	begun := time.Now()
+	err := d.checkParameters(a.Parameters)
+	worker.ReserveN(time.Now(), int(min(time.Since(begun), checksAtOnce).Microseconds()))
+	return err
 }
 
 // parseAnnouncement parses an announcement. It must conform to its schema, because it becomes part of the logs of

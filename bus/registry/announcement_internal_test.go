@@ -6,39 +6,51 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A worker that announces new parameters without end keeps no processor busy, and others are checked meanwhile.
+// A worker that announces new parameters without end, or costly ones, keeps no processor busy, and others are checked
+// meanwhile.
 func TestChecksOfAWorkerAreLimited(t *testing.T) {
 	t.Parallel()
-	d := newDecoder()
-	announce := func(worker string, n int) error {
-		a := schemas.ToolAnnouncement{Worker: worker, Since: "2026-01-01T00:00:00Z", ToolDefinition: schemas.ToolDefinition{
-			Name: "bash", Parameters: json.RawMessage(fmt.Sprintf(`{"type":"object","title":"%d"}`, n))}}
-		value, err := schemas.Marshal(a)
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		const each = checksAtOnce / 50
+		d, n := newDecoder(), 0
+		d.checkParameters = func(json.RawMessage) error { time.Sleep(each); return nil }
+		announce := func(worker string) error {
+			n++
+			a := schemas.ToolAnnouncement{Worker: worker, Since: "2026-01-01T00:00:00Z", ToolDefinition: schemas.ToolDefinition{
+				Name: "bash", Parameters: json.RawMessage(fmt.Sprintf(`{"type":"object","title":"%d"}`, n))}}
+			value, err := schemas.Marshal(a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = d.decode(entry{key: schemas.AnnouncementKey(a.Queue().Name(), worker), value: value},
+				schemas.ToolAnnouncement{})
+			return err
 		}
-		_, err = d.decode(entry{key: schemas.AnnouncementKey(a.Queue().Name(), worker), value: value},
-			schemas.ToolAnnouncement{})
-		return err
-	}
-	checked := 0
-	for n := range 4 * checksAtOnce {
-		if err := announce("w1", n); err == nil {
-			checked++
-		} else if !errors.Is(err, errTooManyChecks) {
-			t.Fatal(err)
+		checked := 0
+		for ; checked < 100; checked++ {
+			if err := announce("w1"); errors.Is(err, errTooManyChecks) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if checked < checksAtOnce || checked > 2*checksAtOnce {
-		t.Errorf("%d announcements of a worker are checked at once, want about %d", checked, checksAtOnce)
-	}
-	if err := announce("w2", 0); err != nil {
-		t.Errorf("another worker: %v", err)
-	}
+		if checked < 50 || checked > 60 {
+			t.Errorf("%d announcements of a worker are checked at once, want some fifty", checked)
+		}
+		if err := announce("w2"); err != nil {
+			t.Errorf("another worker: %v", err)
+		}
+		time.Sleep(2 * each * time.Duration(time.Second/checksPerSecond))
+		if err := announce("w1"); err != nil {
+			t.Errorf("later: %v", err)
+		}
+	})
 }
 
 // Each run stores the definitions of its tools, and its prompt has the resources of its workspace.

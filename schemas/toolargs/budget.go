@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"golang.org/x/sync/semaphore"
+	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 const (
@@ -151,6 +151,7 @@ type limits struct {
 	broken   error // of the first pattern that failed
 
 	remembers bool // validations by the schema remember more than the values and their copies
+	slow      bool // they match or compile large patterns, or patterns that go back
 }
 
 func newLimits(patterns time.Duration) *limits {
@@ -179,6 +180,7 @@ func (l *limits) pattern(source string) (matcher, error) {
 	}
 	m, err := compilePattern(source, l.time)
 	if err == nil {
+		l.slow = l.slow || m.slow()
 		l.size -= m.size()
 		l.memory -= m.memory()
 		switch {
@@ -206,32 +208,49 @@ const (
 	valueBytes = 1 << 10
 	// levelBytes is the memory of the stack for a level of nested values, beyond the first ones.
 	levelBytes, flat = 32 << 10, 100
-	// small is the memory up to which a check waits only for other small ones, which take no time.
-	small, minRoom = 1 << 20, 64 << 10
+	// tiny and small are the memory up to which a check waits only for others that take no more. Most are tiny.
+	tiny, small, minRoom = 256 << 10, 1 << 20, 64 << 10
 	// minRemembered is what each validation may remember that remembers anything.
 	minRemembered = 512 << 10
-	// smallRoom and largeRoom are the memory that all checks of a process may take together. One may take all of it.
+	// slowBytes is what a check by a slow schema takes at least: so four are done at once.
+	slowBytes = 8 << 20
+	// smallRoom is the memory that all tiny checks of a process may take together, all small ones, and all slow ones;
+	// largeRoom that of the others. One may take all of it.
 	smallRoom, largeRoom = 32 << 20, 128 << 20
 )
 
-// The rooms are what the checks of a process share: models and clients send arguments to many tools at once.
-var smallOnes, largeOnes = semaphore.NewWeighted(smallRoom), semaphore.NewWeighted(largeRoom)
+// A class of checks waits for others of its class only.
+type class int
+
+const (
+	classTiny class = iota
+	classSmall
+	classSlow // each may take a second
+	classLarge
+)
+
+// rooms and largeOnes are what the checks of a process share: models and clients send arguments to many tools at once.
+var rooms, largeOnes = turns.New[class](smallRoom), turns.New[class](largeRoom)
 
 // enter waits until there is room to check arguments that take n bytes, and may have more bytes remembered.
-func enter(ctx context.Context, n, more int64) (leave func(), err error) {
-	room := largeOnes
-	if n <= small {
-		room = smallOnes
+func enter(ctx context.Context, n, more int64, slow bool) (leave func(), err error) {
+	of, room := classLarge, largeOnes
+	switch {
+	case n > small:
+	case slow:
+		of, room = classSlow, rooms
+	case n > tiny:
+		of, room = classSmall, rooms
+	default:
+		of, room = classTiny, rooms
 	}
-	if n = min(n+more, largeRoom); room == smallOnes {
-		n = min(n, smallRoom)
+	if n += more; slow {
+		n = max(n, slowBytes)
 	}
-	if !room.TryAcquire(n) { // which a context that has ended does not keep from it
-		if err := room.Acquire(ctx, n); err != nil {
-			return nil, context.Cause(ctx)
-		}
+	if leave, err = room.Wait(ctx, of, int(n)); err != nil {
+		return nil, context.Cause(ctx)
 	}
-	return func() { room.Release(n) }, nil
+	return leave, nil
 }
 
 // memoryFor returns how many bytes a validation of arguments that take n bytes may remember.

@@ -70,7 +70,8 @@ func (c *compiler) stringChecks(n *node, schema *value) {
 	if name, ok := stringAt(schema, "format"); ok && formats[name] != nil {
 		isFormat, steps := formats[name], formatSteps
 		if name == "regex" {
-			steps *= 32 // the pattern has to be compiled
+			steps *= 32 // the pattern has to be compiled, and a few bytes may come to thousands of instructions
+			c.slow = true
 		}
 		n.add(kindString, func(w *walker, v *value, r *report, _ *scope) bool {
 			return w.spend(len(v.str)*steps) && isFormat(v.str) || r.add(w, `must match format "`+name+`"`)

@@ -1,6 +1,10 @@
 package toolargs
 
-import "context"
+import (
+	"context"
+
+	"github.com/loopbus/loopbus/schemas/turns"
+)
 
 // CompileWithin compiles a schema whose patterns may try for so long in one validation, not for a second.
 var CompileWithin = compileWithin
@@ -9,21 +13,15 @@ var CompileWithin = compileWithin
 func (s *Schema) Limit(steps int) { s.steps = steps }
 
 // TakeLargeRoom takes the room of large checks until release.
-func TakeLargeRoom() (release func()) {
-	if err := largeOnes.Acquire(context.Background(), largeRoom); err != nil {
+func TakeLargeRoom() (release func()) { return take(largeOnes, classLarge, largeRoom) }
+
+// TakeSlowRoom takes the room of slow checks until release.
+func TakeSlowRoom() (release func()) { return take(rooms, classSlow, smallRoom) }
+
+func take(room *turns.Turns[class], of class, n int) (release func()) {
+	release, err := room.Wait(context.Background(), of, n)
+	if err != nil {
 		panic(err)
 	}
-	return func() { largeOnes.Release(largeRoom) }
-}
-
-// TakePlaces takes all places of matches and compilations of large patterns until release.
-func TakePlaces() (release func()) {
-	for range cap(large) {
-		large <- struct{}{}
-	}
-	return func() {
-		for range cap(large) {
-			<-large
-		}
-	}
+	return release
 }

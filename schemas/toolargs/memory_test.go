@@ -62,11 +62,16 @@ func TestPatternsOfASchemaTakeBoundedMemory(t *testing.T) {
 		}) + `}`)
 	}
 	if took := allocated(func() {
-		_, err := toolargs.Compile(parameters(30, strings.Repeat(`\\p{L}`, 600)))
-		if err == nil || !strings.Contains(err.Error(), "MiB of memory") {
-			t.Errorf("%.200v", err)
+		for pattern, want := range map[string]string{
+			strings.Repeat(`\\p{L}`, 200):                     "65536 instructions", // most of which count for the classes
+			strings.Repeat(`\\p{L}`, 600):                     "too many classes of characters",
+			`[^ ` + strings.Repeat(`\\P{L}\\p{L}`, 290) + `]`: "too many classes of characters",
+		} {
+			if _, err := toolargs.Compile(parameters(30, pattern)); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%.20s…: %.200v", pattern, err)
+			}
 		}
-	}); took > 150 {
+	}); took > 200 {
 		t.Errorf("%d MiB were allocated", took)
 	}
 	for _, ordinary := range []string{
@@ -78,36 +83,27 @@ func TestPatternsOfASchemaTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// Matching and compiling a large pattern takes megabytes, however small its text is, so few do it at once. The test
-// takes all their places, so it is not parallel.
-func TestLargePatternsTakeTurns(t *testing.T) {
+// Matching and compiling a large pattern takes megabytes, and one that goes back may take a second, however small the
+// text is. Few do it at once, and nobody else waits for them. The test takes their room, so it is not parallel.
+func TestSlowChecksTakeTurns(t *testing.T) {
 	pattern := "^" + strings.Repeat("(?:.?){1000}", 20) + "b$"
-	matching, compiling := compile(t, `{"pattern":"`+pattern+`"}`), compile(t, `{"format":"regex"}`)
-	release := toolargs.TakePlaces()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := matching.Validate(ctx, "f", json.RawMessage(`"b"`)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("while others have the places: %.200v", err)
+	release := toolargs.TakeSlowRoom()
+	slow := []string{`{"pattern":"` + pattern + `"}`, `{"pattern":"(?=a)b"}`, `{"items":{"format":"regex"}}`}
+	for _, parameters := range slow {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := compile(t, parameters).Validate(ctx, "f", json.RawMessage(`"b"`))
+		if cancel(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%.40s while others have the room: %.200v", parameters, err)
+		}
 	}
-	if _, err := validate(t, compile(t, `{"pattern":"^b$"}`), `"b"`); err != nil {
-		t.Errorf("a small one: %v", err)
-	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := validate(t, compiling, `"`+pattern+`"`)
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		t.Errorf("a pattern is compiled while others have the places: %.200v", err)
-	case <-time.After(50 * time.Millisecond):
+	for _, length := range []int{1, 250_000} {
+		if _, err := validate(t, compile(t, `{"pattern":"b$"}`), `"`+strings.Repeat("b", length)+`"`); err != nil {
+			t.Errorf("an ordinary check of %d bytes: %v", length, err)
+		}
 	}
 	release()
-	if err := <-done; err != nil {
-		t.Errorf("compiled afterwards: %.200v", err)
-	}
-	if _, err := validate(t, matching, `"b"`); err != nil {
-		t.Errorf("matched afterwards: %.200v", err)
+	if _, err := validate(t, compile(t, slow[0]), `"b"`); err != nil {
+		t.Errorf("afterwards: %.200v", err)
 	}
 }
 

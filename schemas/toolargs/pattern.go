@@ -26,6 +26,8 @@ type matcher interface {
 	// size returns the number of instructions of the pattern, and memory about how many bytes it takes.
 	size() int
 	memory() int
+	// slow reports whether a match takes a second or megabytes, however short the text is.
+	slow() bool
 }
 
 // compilePattern compiles a regular expression of JavaScript, as with its flag u. Go's engine is used for every pattern
@@ -35,15 +37,18 @@ func compilePattern(pattern string, limit time.Duration) (matcher, error) {
 	if len(pattern) > maxPattern {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(pattern), maxPattern)
 	}
-	plain, err := ecmascript.ForGo(pattern)
+	plain, classes, err := ecmascript.ForGo(pattern)
+	if classes /= rangesPerInstruction; classes > maxPatternSize {
+		return nil, errors.New("it names too many classes of characters")
+	}
 	if err == nil {
 		var m matcher
-		if m, err = compileLinear(pattern, plain); err == nil {
+		if m, err = compileLinear(pattern, plain, classes); err == nil {
 			return m, nil
 		}
 	}
 	if errors.Is(err, ecmascript.ErrBeyond) || isBeyondGo(err) {
-		return compileBacktracking(pattern, limit)
+		return compileBacktracking(pattern, classes, limit)
 	}
 	return nil, patternError(err)
 }
@@ -65,13 +70,15 @@ type linear struct {
 	source       string
 	re           *regexp.Regexp
 	instructions int
+	classes      int // in instructions that take as long to compile
 	bytes        int
 }
 
-func (p *linear) size() int   { return p.instructions }
+func (p *linear) size() int   { return p.instructions + p.classes }
 func (p *linear) memory() int { return p.bytes }
+func (p *linear) slow() bool  { return p.instructions > ordinary }
 
-func compileLinear(source, translated string) (matcher, error) {
+func compileLinear(source, translated string, classes int) (matcher, error) {
 	tree, err := syntax.Parse(translated, syntax.Perl)
 	if err != nil {
 		return nil, err
@@ -88,7 +95,7 @@ func compileLinear(source, translated string) (matcher, error) {
 		return nil, fmt.Errorf("it takes %d MiB of memory, more than %d", bytes>>20, maxPatternMemory>>20)
 	}
 	re, err := regexp.Compile(translated)
-	return &linear{source, re, len(prog.Inst), bytes}, err
+	return &linear{source, re, len(prog.Inst), classes, bytes}, err
 }
 
 // bytesOf returns how much memory a program takes once it is compiled, at most. Instructions may share a class of
@@ -113,23 +120,20 @@ func bytesOf(prog *syntax.Prog) (n int) {
 	return n
 }
 
+// rangesPerInstruction is how many ranges of characters take as long to compile as an instruction.
+const rangesPerInstruction = 4
+
 // instructionsPerStep is how many instructions of a pattern for a character take as long as a step.
 const instructionsPerStep = 16
 
-// ordinary is the number of instructions up to which a pattern is matched without waiting. For each instruction of a
-// larger one the engine takes some hundred bytes.
+// ordinary is the largest number of instructions of a pattern that is not slow. For each instruction the engine takes
+// some hundred bytes.
 const ordinary = 1 << 10
-
-// large limits the matches and compilations of large patterns at the same time.
-var large = make(chan struct{}, 4)
 
 func (p *linear) match(b *budget, s string) bool {
 	const quick = 1 << 18 // instructions for characters: some milliseconds
 	if !b.spend(matchSteps + len(s)/4) {
 		return false
-	}
-	if p.instructions > ordinary {
-		defer b.place(large)()
 	}
 	if work := (len(s) + 1) * p.instructions; work <= quick {
 		return b.spend(work/instructionsPerStep) && p.re.MatchString(s)
@@ -179,9 +183,10 @@ var long = make(chan struct{}, 2)
 
 func (p *backtracking) size() int   { return p.instructions }
 func (p *backtracking) memory() int { return 256*p.instructions + 8*fewRemembered }
+func (p *backtracking) slow() bool  { return true }
 
-func compileBacktracking(pattern string, limit time.Duration) (matcher, error) {
-	size := len(pattern) + resets(pattern)
+func compileBacktracking(pattern string, classes int, limit time.Duration) (matcher, error) {
+	size := len(pattern) + resets(pattern) + classes
 	if size > maxPatternSize {
 		return nil, fmt.Errorf("the groups in groups in it come to %d instructions, more than %d", size, maxPatternSize)
 	}

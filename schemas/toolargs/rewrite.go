@@ -18,7 +18,7 @@ func Rewrite(steps []schemas.ArgumentRewrite, args json.RawMessage) json.RawMess
 	if len(steps) == 0 {
 		return args
 	}
-	leave, err := enter(context.Background(), roomOf(args), 0) // those who have the room wait for nobody
+	leave, err := enter(context.Background(), roomOf(args), 0, false) // those who have the room wait for nobody
 	if err != nil {
 		return args
 	}

@@ -37,9 +37,10 @@
 // most 256 KiB of them, or sixteen times what came and 4 KiB, and has 4 KiB of a path and 16 KiB of a message in each
 // line. Arguments have at most 262,144 values, and unions in unions at most eight copies of them at once. What is
 // remembered of visited values takes at most as much as the arguments themselves, and half a megabyte. All checks of a
-// process take at most some 160 MiB at once, those of large arguments wait for each other. Besides, two matches of
-// regexp2 at once may remember 32 MiB each to go back, as JavaScript's engine V8 may 64 MB, and others half a megabyte;
-// a match that would need more is an error.
+// process take at most some 230 MiB at once. Those of large arguments wait for each other, and so do those with
+// patterns that are large or that go back; the newest does not wait for all of a burst. Besides, two matches of regexp2
+// at once may remember 32 MiB each to go back, as JavaScript's engine V8 may 64 MB, and others half a megabyte; a match
+// that would need more is an error.
 package toolargs
 
 import (
@@ -59,6 +60,7 @@ type Schema struct {
 	patternTime time.Duration // for the patterns of one validation
 	cost        int           // see Cost
 	remembers   bool          // see limits
+	slow        bool          // see limits
 }
 
 // costBytes is what a unit of Cost stands for.
@@ -92,7 +94,7 @@ func compileWithin(parameters json.RawMessage, patterns time.Duration) (*Schema,
 	if c.err == nil {
 		s := &Schema{root: c.node(&doc), coercion: c.coercion(&doc), steps: maxSteps, patternTime: patterns}
 		if c.err == nil {
-			s.remembers = c.remembers
+			s.remembers, s.slow = c.remembers, c.slow
 			s.cost = maxSchemaValues - c.values + (maxPatternMemory-c.memory+len(parameters))/costBytes
 			return s, nil
 		}
@@ -139,7 +141,7 @@ func (s *Schema) Validate(ctx context.Context, toolName string, args json.RawMes
 		args = json.RawMessage("{}")
 	}
 	room := roomOf(args)
-	leave, err := enter(ctx, room, s.memoryFor(room))
+	leave, err := enter(ctx, room, s.memoryFor(room), s.slow)
 	if err != nil {
 		return nil, ended(toolName, err)
 	}

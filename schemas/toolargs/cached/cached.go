@@ -4,10 +4,12 @@ package cached
 
 import (
 	"container/list"
+	"context"
 	"encoding/json"
 	"sync"
 
 	"github.com/loopbus/loopbus/schemas/toolargs"
+	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 // mostCost limits the cost of all remembered schemas, about 25 MB. An ordinary schema costs less than a hundred.
@@ -48,11 +50,14 @@ func (c *cache) schema(parameters json.RawMessage) (*toolargs.Schema, error) {
 }
 
 // compiling limits the schemas that are compiled at once: some tens of bytes may leave megabytes of garbage.
-var compiling = make(chan struct{}, 2)
+var compiling = turns.New[struct{}](2)
 
 func compile(parameters json.RawMessage) (*toolargs.Schema, error) {
-	compiling <- struct{}{}
-	defer func() { <-compiling }()
+	leave, err := compiling.Wait(context.Background(), struct{}{}, 1) // it is a matter of milliseconds
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	return toolargs.Compile(parameters)
 }
 

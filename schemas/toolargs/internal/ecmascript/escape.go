@@ -17,19 +17,25 @@ var ErrBeyond = errors.New("lookaround or a backreference")
 
 var errPatternEnd = errors.New("ends in the middle of an escape")
 
-// ForGo translates a pattern for package regexp. The error is [ErrBeyond] if only another engine can match it.
-func ForGo(pattern string) (string, error) {
+// ForGo translates a pattern for package regexp. The error is [ErrBeyond] if only another engine can match it. classes
+// is about how many ranges of characters the classes have that the pattern names, which an engine sorts when it
+// compiles the pattern.
+func ForGo(pattern string) (translated string, classes int, err error) {
 	t := translator{in: pattern}
-	err := t.translate()
-	return string(t.out), err
+	err = t.translate()
+	return string(t.out), t.classes, err
 }
+
+// The ranges of a class in most patterns are few; those of a property of Unicode up to some seven hundred.
+const namedRanges, propertyRanges = 16, 1024
 
 // translator translates a pattern of JavaScript, with its flag u, into the syntax of Go: the dot, white space, \uXXXX,
 // empty classes, names of properties.
 type translator struct {
-	in     string
-	out    []byte
-	beyond bool // Go's engine lacks something that was in it
+	in      string
+	out     []byte
+	beyond  bool // Go's engine lacks something that was in it
+	classes int  // ranges, see ForGo
 }
 
 func (t *translator) translate() (err error) {
@@ -80,6 +86,7 @@ func (t *translator) escape(inClass bool) error {
 	}
 	switch c := t.in[1]; c {
 	case 's', 'S':
+		t.classes += namedRanges
 		ranges := spaceRanges
 		if c == 'S' {
 			ranges = nonSpaceRanges
@@ -88,7 +95,10 @@ func (t *translator) escape(inClass bool) error {
 			ranges = "[" + ranges + "]"
 		}
 		t.write(2, ranges)
-	case 'd', 'D', 'w', 'W', 't', 'n', 'v', 'f', 'r':
+	case 'd', 'D', 'w', 'W':
+		t.classes += namedRanges
+		t.write(2, t.in[:2])
+	case 't', 'n', 'v', 'f', 'r':
 		t.write(2, t.in[:2])
 	case 'b', 'B':
 		if inClass {
@@ -178,6 +188,7 @@ func (t *translator) property() error {
 	if len(t.in) < 3 || t.in[2] != '{' || end < 0 {
 		return fmt.Errorf("invalid escape %q", t.in[:2])
 	}
+	t.classes += propertyRanges
 	name := t.in[3:end]
 	if i := strings.IndexByte(name, '='); i >= 0 {
 		name = name[i+1:]

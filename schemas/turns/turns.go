@@ -1,4 +1,5 @@
-package natsio
+// Package turns shares what a process has little of: memory, or processors.
+package turns
 
 import (
 	"context"
@@ -28,8 +29,8 @@ type waiter struct {
 	ready chan struct{} // closed when it has them
 }
 
-// NewTurns returns Turns with so many units for each key.
-func NewTurns[K comparable](limit int) *Turns[K] {
+// New returns Turns with so many units for each key.
+func New[K comparable](limit int) *Turns[K] {
 	return &Turns[K]{limit: limit, of: map[K]*line{}}
 }
 
@@ -46,6 +47,11 @@ func (t *Turns[K]) Wait(ctx context.Context, key K, n int) (release func(), err 
 	l.waiting = append(l.waiting, w)
 	t.serve(key, l)
 	t.mu.Unlock()
+	select {
+	case <-w.ready: // even if ctx has ended
+		return sync.OnceFunc(func() { t.release(key, w) }), nil
+	default:
+	}
 	select {
 	case <-w.ready:
 		return sync.OnceFunc(func() { t.release(key, w) }), nil

@@ -1,22 +1,18 @@
-package natsio
+package turns
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"testing"
 	"testing/synctest"
-	"time"
-
-	"github.com/nats-io/nats.go"
 )
 
 // Who waits gets its turn, and waits only for others of its key. Nothing is kept of a key that nobody uses.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns, got := NewTurns[string](10), make(chan int, 3)
+		turns, got := New[string](10), make(chan int, 3)
 		take := func(key string, n int) func() {
 			release, err := turns.Wait(t.Context(), key, n)
 			if err != nil {
@@ -54,7 +50,7 @@ func TestTurns(t *testing.T) {
 func TestTurnsFromBothEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns, got := NewTurns[string](10), []int(nil)
+		turns, got := New[string](10), []int(nil)
 		first, err := turns.Wait(t.Context(), "a", 10)
 		if err != nil {
 			t.Fatal(err)
@@ -84,47 +80,6 @@ func TestTurnsFromBothEnds(t *testing.T) {
 		synctest.Wait()
 		if fmt.Sprint(got) != "[0 5 1 4 2 3]" || !turns.Idle() {
 			t.Errorf("turns: %v", got)
-		}
-	})
-}
-
-// slowly yields chunks, one after each pause.
-func slowly(pause time.Duration) func(context.Context, int) iter.Seq2[*nats.Msg, error] {
-	sent := 0
-	return func(_ context.Context, n int) iter.Seq2[*nats.Msg, error] {
-		return func(yield func(*nats.Msg, error) bool) {
-			for range n {
-				time.Sleep(pause)
-				sent++
-				reply := fmt.Sprintf("$JS.ACK.S.C.1.1.%d.1.0", sent)
-				if !yield(&nats.Msg{Sub: new(nats.Subscription), Reply: reply, Data: []byte("x")}, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// A reader may wait for its turn, and an object may take, as long as need be, if only the server is not silent. Readers
-// of another connection do not wait.
-func TestALargeObjectTakesItsTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		nc := new(nats.Conn)
-		release, err := Reserve(t.Context(), nc, maxRequested)
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.AfterFunc(time.Hour, release)
-		other, err := Reserve(t.Context(), new(nats.Conn), maxRequested)
-		if err != nil {
-			t.Fatal(err)
-		}
-		other()
-		begun, r := time.Now(), objectReader{nc: nc, next: slowly(objectWait / 2)}
-		err = r.fetch(t.Context(), objectBatch)
-		if took := time.Since(begun); err != nil || r.chunks != objectBatch || took < time.Hour+objectBatch*objectWait/2 {
-			t.Errorf("%d chunks after %s: %v", r.chunks, took, err)
 		}
 	})
 }
