@@ -10,12 +10,21 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
+// maxCopies is how many sessions are copied at once. Until it is stored, the copy of one may take several times the 64
+// MiB that its context may have, and a model may ask for sixteen in a reply.
+const maxCopies = 2
+
 // branch makes the command's session a copy of another one. The copy is stored before the command, so a runner that
 // finds the copy without the command only has to add the command.
 func (h *Host) branch(ctx context.Context, c schemas.Command, b *schemas.Branch) error {
 	var copied *schemas.SessionBranched
+	endTurn := func() {}
 	if b.Session != c.Session {
 		var err error
+		if endTurn, err = h.copies.Wait(ctx, struct{}{}, 1); err != nil {
+			return fmt.Errorf("branch from session %s: wait for other copies: %w", b.Session, err)
+		}
+		defer endTurn()
 		copied, err = h.copyOf(ctx, b)
 		if r := refusedFork(c, err); r != nil {
 			return h.reject(ctx, c.Session, *r)
@@ -29,7 +38,11 @@ func (h *Host) branch(ctx context.Context, c schemas.Command, b *schemas.Branch)
 			if err := d.Copy(ctx, c, b, copied); err != nil {
 				return err
 			}
+			if err := d.Flush(ctx); err != nil {
+				return err
+			}
 		}
+		endTurn() // before the run
 		return d.Handle(ctx, c, nil)
 	})
 }

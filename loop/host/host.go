@@ -14,6 +14,7 @@ import (
 	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/loop/internal/background"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 // Options are the settings of a [Host]. Open, Toolbox, Model and Tools are required. A zero AbortGrace is ten seconds,
@@ -74,6 +75,7 @@ type Host struct {
 	o       Options
 	work    sync.WaitGroup // deliveries under way
 	closing sync.WaitGroup // background work of drivers that are given up
+	copies  *turns.Turns[struct{}]
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -99,7 +101,7 @@ func New(o Options) *Host {
 	o.CacheBytes = cmp.Or(o.CacheBytes, 256<<20)
 	o.CacheAge = cmp.Or(o.CacheAge, time.Minute)
 	o.SubagentCheck = cmp.Or(o.SubagentCheck, 15*time.Minute)
-	return &Host{o: o, entries: make(map[string]*entry)}
+	return &Host{o: o, entries: make(map[string]*entry), copies: turns.New[struct{}](maxCopies)}
 }
 
 // Deliver processes one message of a session's inbox, as [driver.Driver.Handle] does. After an error the message must
