@@ -16,6 +16,7 @@ import (
 	"github.com/loopbus/loopbus/bus/bridge"
 	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/turns"
 	"github.com/loopbus/loopbus/tools"
 	"github.com/loopbus/loopbus/tools/worker"
 )
@@ -61,6 +62,7 @@ type frontends struct {
 	all    map[string]*frontend // by session
 	calls  map[string]*waiting  // by session and call
 	ending sync.WaitGroup
+	making *turns.Turns[struct{}] // of workers
 }
 
 // frontend is the worker for one session's client.
@@ -75,7 +77,8 @@ type frontend struct {
 }
 
 func newFrontends(c *client.Client, log *slog.Logger) *frontends {
-	return &frontends{c: c, log: log, all: map[string]*frontend{}, calls: map[string]*waiting{}}
+	return &frontends{c: c, log: log, all: map[string]*frontend{}, calls: map[string]*waiting{},
+		making: turns.New[struct{}](1)}
 }
 
 func (f *frontends) close() {
@@ -104,7 +107,7 @@ func (f *frontends) serve(ctx context.Context, session, bound string, list []fro
 	if len(described) > maxDefinitions {
 		return "", &bridge.RequestError{Reason: fmt.Sprintf("the tools have more than %d bytes", maxDefinitions)}
 	}
-	one, err := f.worker(session, bound, string(described), list)
+	one, err := f.worker(ctx, session, bound, string(described), list)
 	if err != nil {
 		return "", err
 	}
@@ -118,29 +121,62 @@ func (f *frontends) serve(ctx context.Context, session, bound string, list []fro
 	}
 }
 
-func (f *frontends) worker(session, bound, described string, list []frontendTool) (*frontend, error) {
+// worker returns the worker for the tools of a session's client, and starts it if there is none. Tools are checked
+// when a worker is made, which may take seconds: one at a time is, and nobody else waits for it.
+func (f *frontends) worker(ctx context.Context, session, bound, described string, list []frontendTool,
+) (*frontend, error) {
+	for {
+		one, before, err := f.started(session, described, len(list))
+		if one != nil || err != nil {
+			return one, err
+		}
+		if before != nil {
+			bound = before.channel
+		}
+		one = &frontend{tools: described, count: len(list), used: time.Now(), ready: make(chan struct{})}
+		one.channel = channelOf(session, bound)
+		endTurn, err := f.making.Wait(ctx, struct{}{}, 1)
+		if err != nil {
+			return nil, fmt.Errorf("announce the tools of session %s: %w", session, err)
+		}
+		w, err := worker.New(worker.Options{ID: one.channel, NC: f.c.NATS(), Subjects: f.c.Subjects(), Workspace: one.channel,
+			Concurrency: 16, StopTimeout: time.Nanosecond, Logger: f.log, Announced: func() { close(one.ready) },
+			Tools: f.tools(session, list)})
+		endTurn()
+		if err != nil {
+			return nil, &bridge.RequestError{Reason: "tools: " + err.Error()}
+		}
+		if f.start(session, one, before, w) {
+			return one, nil
+		}
+	}
+}
+
+// started returns the worker that a session's client has for these tools, or the worker that a new one is to replace,
+// or an error if there is no room for a new one.
+func (f *frontends) started(session, described string, count int) (one, before *frontend, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	// Waiting calls keep their worker, even if the client brings different tools in the meantime.
 	if one := f.all[session]; one != nil && (one.tools == described || one.calls > 0) {
 		one.used = time.Now()
-		return one, nil
+		return one, nil, nil
 	}
 	f.sweep()
-	before := f.all[session]
-	if err := f.room(before, len(list)); err != nil {
-		return nil, fmt.Errorf("announce the tools of session %s: %w", session, err)
+	before = f.all[session]
+	if err := f.room(before, count); err != nil {
+		return nil, nil, fmt.Errorf("announce the tools of session %s: %w", session, err)
 	}
-	one := &frontend{tools: described, count: len(list), used: time.Now(), ready: make(chan struct{})}
-	if before != nil {
-		bound = before.channel
-	}
-	one.channel = channelOf(session, bound)
-	w, err := worker.New(worker.Options{ID: one.channel, NC: f.c.NATS(), Subjects: f.c.Subjects(), Workspace: one.channel,
-		Concurrency: 16, StopTimeout: time.Nanosecond, Logger: f.log, Announced: func() { close(one.ready) },
-		Tools: f.tools(session, list)})
-	if err != nil {
-		return nil, &bridge.RequestError{Reason: "tools: " + err.Error()}
+	return nil, before, nil
+}
+
+// start starts a worker in place of the one before. It returns false if that is not the session's any more, or has got
+// a call, or if there is no more room.
+func (f *frontends) start(session string, one, before *frontend, w *worker.Worker) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.all[session] != before || before != nil && before.calls > 0 || f.room(before, one.count) != nil {
+		return false
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	one.stop = cancel
@@ -159,7 +195,7 @@ func (f *frontends) worker(session, bound, described string, list []frontendTool
 			delete(f.all, session)
 		}
 	})
-	return one, nil
+	return true
 }
 
 // room returns an error if no client may announce so many tools in place of those that it has announced before. The

@@ -2,6 +2,7 @@ package agui
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/loopbus/loopbus/bus/bridge"
 	"github.com/loopbus/loopbus/bus/bustest"
@@ -199,4 +202,29 @@ func TestAnswersCountWhileTheyAreKept(t *testing.T) {
 	if err := answer(); err != nil {
 		t.Errorf("when one is over: %v", err)
 	}
+}
+
+// While the tools of a client are checked, which may take seconds, others do not wait for it, nor does a runner that
+// stops; whoever waits for its turn ends with its request.
+func TestNobodyWaitsForCostlyTools(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFrontends(nil, slog.New(slog.DiscardHandler))
+		known := &frontend{tools: "[]", stop: func() {}}
+		f.all["s1"] = known
+		endTurn, err := f.making.Wait(t.Context(), struct{}{}, 1) // another client's tools are checked
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer endTurn()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if one, err := f.worker(ctx, "s1", "", "[]", nil); one != known || err != nil {
+			t.Errorf("tools that are announced already: %v, %v", one, err)
+		}
+		if _, err := f.worker(ctx, "s2", "", "[1]", make([]frontendTool, 1)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("others: %v", err)
+		}
+		f.close()
+	})
 }
