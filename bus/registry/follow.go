@@ -44,38 +44,8 @@ func follow[T any](c *bus.Conn, src source[T]) *followed[T] {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &followed[T]{stop: cancel, done: make(chan struct{}), changed: make(chan struct{})}
 	foreign := foreignLog{log: src.log, bucket: src.bucket}
-	load := func(all []entry) {
-		known := make(map[string]T, len(all))
-		written := make(map[string]bool, len(all)) // keys that a client has put or deleted
-		src.keys.reset()
-		f.change(func() {
-			for _, e := range all {
-				src.keys.record(e)
-				f.seen = max(f.seen, e.revision)
-				before, had := f.entries[e.key]
-				switch {
-				case !e.foreign:
-					written[e.key] = true
-					src.apply(known, e, before)
-				case had && !written[e.key]:
-					known[e.key] = before
-				}
-				foreign.check(e)
-			}
-			f.entries, f.loaded = known, true
-		})
-	}
-	next := func(e entry) {
-		src.keys.record(e)
-		if foreign.check(e) && !f.skip(e.revision) {
-			return
-		}
-		f.change(func() {
-			if f.seen = max(f.seen, e.revision); !e.foreign {
-				src.apply(f.entries, e, f.entries[e.key])
-			}
-		})
-	}
+	load := func(all []entry) { f.load(src, all, &foreign) }
+	next := func(e entry) { f.next(src, e, &foreign) }
 	go func() {
 		defer close(f.done)
 		expiring := newExpiry()
@@ -96,18 +66,68 @@ func follow[T any](c *bus.Conn, src source[T]) *followed[T] {
 	return f
 }
 
-// apply applies an entry that a client has put or deleted to entries.
-func (src source[T]) apply(entries map[string]T, e entry, before T) {
-	delete(entries, e.key)
-	if e.deleted {
+// load replaces all entries. Only one goroutine calls load and next: so they decode without the lock, which may take a
+// while.
+func (f *followed[T]) load(src source[T], all []entry, foreign *foreignLog) {
+	known := make(map[string]T, len(all))
+	written := make(map[string]bool, len(all)) // keys that a client has put or deleted
+	src.keys.reset()
+	seen := uint64(0)
+	for _, e := range all {
+		src.keys.record(e)
+		seen = max(seen, e.revision)
+		before, had := f.entries[e.key]
+		switch {
+		case !e.foreign:
+			written[e.key] = true
+			if decoded, ok := src.decoded(e, before); ok {
+				known[e.key] = decoded
+			} else {
+				delete(known, e.key)
+			}
+		case had && !written[e.key]:
+			known[e.key] = before
+		}
+		foreign.check(e)
+	}
+	f.change(func() {
+		f.seen = max(f.seen, seen)
+		f.entries, f.loaded = known, true
+	})
+}
+
+// next applies an entry.
+func (f *followed[T]) next(src source[T], e entry, foreign *foreignLog) {
+	src.keys.record(e)
+	if foreign.check(e) && !f.skip(e.revision) {
 		return
+	}
+	var decoded T
+	ok := false
+	if !e.foreign {
+		decoded, ok = src.decoded(e, f.entries[e.key])
+	}
+	f.change(func() {
+		switch f.seen = max(f.seen, e.revision); {
+		case e.foreign:
+		case ok:
+			f.entries[e.key] = decoded
+		default:
+			delete(f.entries, e.key)
+		}
+	})
+}
+
+// decoded returns the meaning of an entry that a client has put. ok is false for one that was deleted or refused.
+func (src source[T]) decoded(e entry, before T) (decoded T, ok bool) {
+	if e.deleted {
+		return decoded, false
 	}
 	decoded, err := src.decode(e, before)
 	if err != nil {
 		src.log.Warn("announcement ignored", "bucket", src.bucket, "key", e.key, "err", err)
-		return
 	}
-	entries[e.key] = decoded
+	return decoded, err == nil
 }
 
 // foreignLog logs the foreign entries of a bucket, at a limited rate. Only one goroutine may use it.
