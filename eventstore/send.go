@@ -51,7 +51,10 @@ func (c *commit) add(e *schemas.Event, data []byte, threshold int, blobPrefix st
 		c.size += len(data)
 		return c.Add(e, data, "")
 	}
-	b := blob{name: blobPrefix + digestOf(data), data: bytes.Clone(data)}
+	b := blob{name: blobPrefix + digestOf(data), data: data}
+	if pooled(data) {
+		b.data = bytes.Clone(data)
+	}
 	if err := c.Add(e, nil, blobRef(b.name)); err != nil {
 		return err
 	}
@@ -76,7 +79,7 @@ func (c *commit) expect(tail uint64) {
 // dataBuffers hold encoded data until it is in a commit.
 var dataBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// withData calls f with the encoded data of an event.
+// withData calls f with the encoded data of an event. f must not keep data that is pooled.
 func withData(e *schemas.Event, f func(data []byte) error) error {
 	buffer := dataBuffers.Get().(*[]byte)
 	defer dataBuffers.Put(buffer)
@@ -84,11 +87,14 @@ func withData(e *schemas.Event, f func(data []byte) error) error {
 	if err != nil {
 		return err
 	}
-	if cap(data) <= maxCommitBytes {
+	if pooled(data) {
 		*buffer = data
 	}
 	return f(data)
 }
+
+// pooled reports whether the memory of encoded data is used again. It then has to be copied to be kept.
+func pooled(data []byte) bool { return cap(data) <= maxCommitBytes }
 
 // send begins to store the first commit of the queue, unless that has begun already. mu is held.
 func (l *Log) send() {

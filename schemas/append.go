@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -125,7 +126,7 @@ func (o *object) optionalRaw(name string, v json.RawMessage) {
 // appendString appends a string as JSON.
 func appendString(b []byte, s string) []byte {
 	begin := len(b)
-	b = append(b, '"')
+	b = append(slices.Grow(b, len(s)+2), '"')
 	from := 0
 	for i := range len(s) {
 		c := s[i]

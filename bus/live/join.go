@@ -128,7 +128,7 @@ func (e *eventUpdates) flush(now time.Time) {
 	}
 	e.n++
 	update.N = e.n
-	e.updates.publish(update)
+	e.updates.publish(update, e.size)
 	clear(e.events)
 	e.events, e.size, e.sent, e.buffered = e.events[:0], 0, now, schemas.Update{}
 }

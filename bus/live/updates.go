@@ -119,8 +119,13 @@ func (u *Updates) sweep() {
 	u.sweepAt = max(sweepAt, 2*len(u.events))
 }
 
-// publish sends one update as a CloudEvent in binary mode.
-func (u *Updates) publish(update schemas.Update) {
+// publish sends one update as a CloudEvent in binary mode. size is the bytes of its deltas and contents: if they alone
+// are too many for a message, the update is not even encoded, which would take several times as much memory.
+func (u *Updates) publish(update schemas.Update, size int) {
+	if int64(size) > u.nc.MaxPayload() {
+		u.tooLarge(update, size)
+		return
+	}
 	header, payload, err := schemas.EncodeUpdate(update)
 	if err == nil {
 		err = u.nc.PublishMsg(&nats.Msg{Subject: u.subjects.LiveUpdate(update.Session), Header: header, Data: payload})
@@ -129,10 +134,7 @@ func (u *Updates) publish(update schemas.Update) {
 	case err == nil || errors.Is(err, nats.ErrConnectionClosed):
 		return
 	case errors.Is(err, nats.ErrMaxPayload):
-		u.oversized.Do(func() {
-			u.log.Warn("update not sent, it is larger than the server accepts; the log has its content", "update", update.ID(),
-				"bytes", len(payload), "limit", u.nc.MaxPayload())
-		})
+		u.tooLarge(update, len(payload))
 		return
 	}
 	u.mu.Lock()
@@ -144,4 +146,11 @@ func (u *Updates) publish(update schemas.Update) {
 	if due {
 		u.log.Warn("update not sent", "update", update.ID(), "err", fmt.Errorf("live: publish update: %w", err))
 	}
+}
+
+func (u *Updates) tooLarge(update schemas.Update, size int) {
+	u.oversized.Do(func() {
+		u.log.Warn("update not sent, it is larger than the server accepts; the log has its content", "update", update.ID(),
+			"bytes", size, "limit", u.nc.MaxPayload())
+	})
 }
