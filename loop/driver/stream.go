@@ -3,12 +3,14 @@ package driver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/agentevent"
+	"github.com/loopbus/loopbus/loop/internal/replyroom"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -151,7 +153,56 @@ func (c *modelCall) end(final *schemas.AssistantMessage) error {
 		return err
 	}
 	end.MessageID, end.Message.Message = c.id, stored
-	return c.d.emit(c.ctx, end, "")
+	return c.store(end)
+}
+
+// store puts the message_end of the reply into the log and shows it. If the run is aborted while the reply waits for
+// room, what it says is dropped: an abort does not wait.
+func (c *modelCall) store(end *schemas.MessageEnd) (err error) {
+	var s shown
+	put := func() error {
+		s, err = c.d.put(c.ctx, end, "")
+		return err
+	}
+	err = c.d.storeReply(c.ctx, c.d.runSignal(c.ctx), end.Message.Message, put)
+	if errors.Is(err, errDropped) {
+		c.final = dropped(c.final)
+		end.Message.Message, end.FailureCode, end.Retryable = c.final, "", false
+		err = put()
+	}
+	if err != nil {
+		return err
+	}
+	return c.d.show(c.ctx, s)
+}
+
+// errDropped is why a large reply is not stored.
+var errDropped = errors.New("the run was aborted before the reply was stored")
+
+// dropped returns what is stored of a reply that was dropped.
+func dropped(reply *schemas.AssistantMessage) *schemas.AssistantMessage {
+	cut := *reply
+	cut.Content, cut.StopReason, cut.ErrorMessage = nil, schemas.StopAborted, errDropped.Error()
+	return &cut
+}
+
+// storeReply calls put, which appends a reply. If the reply is large it first waits for the room in memory that storing
+// takes, and returns once the reply is stored. The error is errDropped if signal ends while it waits.
+func (d *Driver) storeReply(ctx, signal context.Context, reply schemas.Message, put func() error) error {
+	room := replyroom.Of(reply)
+	if room == 0 {
+		return put()
+	}
+	d.send()
+	release, err := replyroom.Wait(signal, room)
+	if err != nil {
+		return cmp.Or(ctx.Err(), errDropped)
+	}
+	defer release()
+	if err := put(); err != nil {
+		return err
+	}
+	return d.Flush(ctx)
 }
 
 // retryable reports whether a retry may help after a failed reply: by its code, or by [Options].Retryable if it has

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -81,17 +82,24 @@ func (d *Driver) summarize(ctx context.Context, step loop.Summarize) error {
 	}
 	d.countForProfile(ctx, fmt.Sprintf("s%d", seq), reply)
 	took := elapsed(started, d.o.Clock.Now())
-	var err error
-	d.View(func(s *loop.State) {
-		end := s.SummaryEnd(reply, reply.StopReason == schemas.StopError && d.retryable(code, reply))
-		if end == nil {
-			return
-		}
-		if end.DurationMs = took; reply.StopReason == schemas.StopError {
-			end.FailureCode = code
-		}
-		_, err = d.append(ctx, end, "")
-	})
+	put := func() (err error) {
+		d.View(func(s *loop.State) {
+			end := s.SummaryEnd(reply, reply.StopReason == schemas.StopError && d.retryable(code, reply))
+			if end == nil {
+				return
+			}
+			if end.DurationMs = took; reply.StopReason == schemas.StopError {
+				end.FailureCode = code
+			}
+			_, err = d.append(ctx, end, "")
+		})
+		return err
+	}
+	err := d.storeReply(ctx, signal, reply, put)
+	if errors.Is(err, errDropped) {
+		reply = dropped(reply)
+		err = put()
+	}
 	return err
 }
 
