@@ -12,7 +12,7 @@ import (
 
 const (
 	// limit is the memory of the large replies of a process.
-	limit = 512 << 20
+	limit = 256 << 20
 	// free is how much each part of a reply holds without being counted: most replies never have more.
 	free = 256 << 10
 )

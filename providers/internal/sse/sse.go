@@ -39,7 +39,8 @@ type Event struct {
 type Decoder struct {
 	in     *bufio.Reader
 	raw    []byte
-	data   []byte // never nil
+	data   []byte // data lines, joined, of an event with more than one
+	joined bool   // data has those of the current event
 	name   string
 	skipLF bool // the previous line ended in CR, which may be the first half of CRLF
 	begun  bool // a byte order mark has been skipped, if there was one
@@ -50,16 +51,23 @@ type Decoder struct {
 // NewDecoder returns a decoder that reads from r, and whose long events are counted in share. It reads ahead, but never
 // waits for more input than it needs. The caller has to call [Decoder.Close] at the end.
 func NewDecoder(r io.Reader, share *held.Share) *Decoder {
-	return &Decoder{in: bufio.NewReaderSize(r, 32<<10), data: []byte{}, share: share, room: keptBuffer / 2}
+	return &Decoder{in: bufio.NewReaderSize(r, 32<<10), share: share, room: keptBuffer / 2}
 }
 
 // Close returns the memory of long events to the budget of all replies. Decoding must not continue.
 func (d *Decoder) Close() { d.share.Release() }
 
-// hold makes room for a longer event: raw, and data, which may be as long.
+// hold makes room for a longer event: raw, and data, which may be as long. Raw grows by doubling, which leaves a fifth of
+// the garbage that append would.
 func (d *Decoder) hold() error {
 	d.room *= 2
-	return d.share.Hold(2 * d.room)
+	if err := d.share.Hold(2 * d.room); err != nil {
+		return err
+	}
+	if cap(d.raw) <= d.room {
+		d.raw = append(make([]byte, 0, d.room+1), d.raw...) // and the line feed at the end of the longest event
+	}
+	return nil
 }
 
 // Next returns the next event. It skips blocks that are only comments, but returns blocks without data, which have a
@@ -91,11 +99,11 @@ func (e Event) check() error {
 func (d *Decoder) block() (Event, error) {
 	var e Event
 	if cap(d.raw) > keptBuffer {
-		d.raw, d.data = nil, []byte{}
+		d.raw, d.data = nil, nil
 		d.share.Release()
 		d.room = keptBuffer / 2
 	}
-	d.raw, d.data = d.raw[:0], d.data[:0]
+	d.raw, d.data, d.joined = d.raw[:0], d.data[:0], false
 	for {
 		start := len(d.raw)
 		err := d.line()
@@ -121,15 +129,20 @@ func (d *Decoder) block() (Event, error) {
 // field parses a line. One space after the colon is not part of the value.
 func (d *Decoder) field(e *Event, line []byte) {
 	name, value, found := bytes.Cut(line, []byte{':'})
-	if found && len(value) > 0 && value[0] == ' ' {
-		value = value[1:]
+	if !found {
+		value = line[len(line):] // empty, and not nil
 	}
+	value = bytes.TrimPrefix(value, []byte{' '})
 	switch string(name) {
 	case "data":
-		if e.Data != nil {
-			d.data = append(d.data, '\n')
+		if e.Data == nil {
+			e.Data = value[:len(value):len(value)] // a part of raw: most events have one data line
+			return
 		}
-		d.data = append(d.data, value...)
+		if !d.joined {
+			d.data, d.joined = append(d.data, e.Data...), true
+		}
+		d.data = append(append(d.data, '\n'), value...)
 		e.Data = d.data
 	case "event":
 		if d.name != string(value) {
