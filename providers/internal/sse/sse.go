@@ -57,8 +57,8 @@ func NewDecoder(r io.Reader, share *held.Share) *Decoder {
 // Close returns the memory of long events to the budget of all replies. Decoding must not continue.
 func (d *Decoder) Close() { d.share.Release() }
 
-// hold makes room for a longer event: raw, and data, which may be as long. Raw grows by doubling, which leaves a fifth of
-// the garbage that append would.
+// hold makes room for a longer event: raw, and data, which may be as long. Raw grows by doubling, which leaves a fifth
+// of the garbage that append would.
 func (d *Decoder) hold() error {
 	d.room *= 2
 	if err := d.share.Hold(2 * d.room); err != nil {
