@@ -39,7 +39,7 @@
 // remembered of visited values takes at most as much as the arguments themselves, and half a megabyte. All checks of a
 // process take at most some 230 MiB at once. Those of large arguments wait for each other, and so do those with
 // patterns that are large or that go back; the newest does not wait for all of a burst. Besides, two matches of regexp2
-// at once may remember 32 MiB each to go back, as JavaScript's engine V8 may 64 MB, and others half a megabyte; a match
+// at once may remember 32 MiB each to go back, as JavaScript's engine V8 may 64 MB, and others 32 KiB; a match
 // that would need more is an error.
 package toolargs
 
