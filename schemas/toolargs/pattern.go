@@ -188,7 +188,8 @@ func (p *backtracking) slow() bool  { return true }
 func compileBacktracking(pattern string, classes int, limit time.Duration) (matcher, error) {
 	size := len(pattern) + resets(pattern) + classes
 	if size > maxPatternSize {
-		return nil, fmt.Errorf("with its groups in groups and its classes it comes to %d instructions, more than %d", size, maxPatternSize)
+		return nil, fmt.Errorf("with its groups in groups and its classes it comes to %d instructions, more than %d", size,
+			maxPatternSize)
 	}
 	re, err := newBacktracking(pattern, limit, fewRemembered)
 	if err != nil {
