@@ -79,7 +79,7 @@ func TestManyBlocksAreAPrompt(t *testing.T) {
 // Decoded, a payload may take a hundred times its size, and a runner may get hundreds at once. The test takes the room
 // of all others, so it is not parallel.
 func TestLargePayloadsTakeTurns(t *testing.T) {
-	large := []byte(`{"text":"x","unknown":[0` + strings.Repeat(",0", 10_000) + `]}`) // just large: it takes no time itself
+	large := []byte(`{"text":"x","unknown":[0` + strings.Repeat(",0", 10_000) + `]}`) // by a little: it takes no time
 	release := schemas.TakeDecodeRoom()
 	done := make(chan error, 1)
 	go func() { done <- schemas.ValidateCommand(schemas.CommandPrompt, large) }()
@@ -88,7 +88,8 @@ func TestLargePayloadsTakeTurns(t *testing.T) {
 	}
 	select {
 	case err := <-done:
-		t.Errorf("while others have the room: %.200v", err)
+		release()
+		t.Fatalf("while others have the room: %.200v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	release()
