@@ -18,7 +18,7 @@ var (
 )
 
 // deadline is how long a test waits for an event that has to happen.
-const deadline = 2 * time.Minute
+const deadline = 4 * time.Minute
 
 // TestMain ignores a goroutine leak of Watermill 1.5: the router of a worker that is killed before all handlers have
 // subscribed waits for the others forever.
