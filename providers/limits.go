@@ -4,7 +4,7 @@ package providers
 // ends with an error with the code too_large. 0 selects the default, a negative value no limit.
 type Limits struct {
 	Body      int64 // bytes of a response, as they come over the wire
-	Reply     int64 // bytes of a reply's text, thinking and tool calls, with signatures and ids
+	Reply     int64 // bytes of JSON of a reply's text, thinking and tool calls, with signatures and ids
 	Arguments int64 // bytes of the arguments of one call
 	Calls     int64 // in a reply
 	ErrorBody int64 // bytes of a failed response or of an error's text; the rest is cut off and is not an error

@@ -172,8 +172,8 @@ func (ms *Messages) UnmarshalJSON(data []byte) error {
 // sizeOfPart is an estimate of what a message or a block of content takes besides its texts, in bytes.
 const sizeOfPart = 64
 
-// Size estimates how many bytes the messages take, in memory and as JSON: their texts, images and raw JSON, and 64 for
-// each message and block.
+// Size estimates how many bytes the messages take as JSON; in memory they take fewer. It counts their texts
+// ([QuotedSize]), images and raw JSON, and 64 for each message and block.
 func (ms Messages) Size() (n int) {
 	for _, m := range ms {
 		n += sizeOfPart
@@ -182,9 +182,9 @@ func (ms Messages) Size() (n int) {
 			n += m.Content.size()
 		case *AssistantMessage:
 			n += m.Content.size() + len(m.API) + len(m.Provider) + len(m.Model) + len(m.ResponseModel) +
-				len(m.ResponseID) + len(m.ErrorMessage)
+				len(m.ResponseID) + QuotedSize(m.ErrorMessage)
 		case *ToolResultMessage:
-			n += m.Content.size() + len(m.ToolCallID) + len(m.ToolName) + len(m.Details)
+			n += m.Content.size() + QuotedSize(m.ToolCallID) + QuotedSize(m.ToolName) + len(m.Details)
 		case *CustomMessage:
 			n += len(m.Raw)
 		}
@@ -197,13 +197,13 @@ func (cs Contents) size() (n int) {
 		n += sizeOfPart
 		switch c := c.(type) {
 		case Text:
-			n += len(c.Text) + len(c.TextSignature)
+			n += QuotedSize(c.Text) + QuotedSize(c.TextSignature)
 		case Thinking:
-			n += len(c.Thinking) + len(c.ThinkingSignature)
+			n += QuotedSize(c.Thinking) + QuotedSize(c.ThinkingSignature)
 		case Image:
 			n += len(c.Data) + len(c.MimeType)
 		case ToolCall:
-			n += len(c.ID) + len(c.Name) + len(c.Arguments) + len(c.ThoughtSignature)
+			n += QuotedSize(c.ID) + QuotedSize(c.Name) + len(c.Arguments) + QuotedSize(c.ThoughtSignature)
 		}
 	}
 	return n

@@ -12,7 +12,8 @@ import (
 // make it execute an endless number of calls. A reply that exceeds a limit ends as an error with the code too_large. 0
 // means the default, which is that for the replies of vendors.
 type Bounds struct {
-	Reply     int // bytes of text, thinking and tool calls, plus one for each event of the stream; default 16 MiB
+	// Reply is the bytes of JSON of text, thinking and tool calls, plus one for each event of the stream; default 16 MiB.
+	Reply     int
 	Arguments int // bytes of the arguments of one tool call; default 4 MiB
 	Calls     int // tool calls of a reply; default 256
 	// Answer is the bytes of all messages of the answer, with their headers and whatever they say: a message without an
@@ -39,7 +40,7 @@ func (b Bounds) orDefaults() Bounds {
 // meter checks a reply against its bounds while the events arrive.
 type meter struct {
 	bounds Bounds
-	size   int // bytes of the deltas so far, plus one per event; all deltas together are the reply
+	size   int // bytes of JSON of the deltas so far, plus one per event; all deltas together are the reply
 	blocks int // bytes in the events that begin and end blocks; their content repeats the reply
 	answer int // bytes of the messages
 }
@@ -55,8 +56,8 @@ func (m *meter) message(n int) error {
 
 // add counts the next event. It returns an error that names the limit if the reply exceeds one.
 func (m *meter) add(e schemas.StreamEvent) error {
-	m.size += 1 + len(e.Delta)
-	m.blocks += len(e.Content)
+	m.size += 1 + schemas.QuotedSize(e.Delta)
+	m.blocks += schemas.QuotedSize(e.Content)
 	if c := e.ToolCall; c != nil {
 		m.blocks += len(c.ID) + len(c.Name) + len(c.Arguments) + len(c.ThoughtSignature)
 		if len(c.Arguments) > m.bounds.Arguments {

@@ -35,7 +35,7 @@ var (
 
 // loopInternals are packages that only the packages around the loop may import.
 var loopInternals = []string{"loop/internal/panics", "loop/internal/background", "loop/internal/commands",
-	"loop/internal/replyroom"}
+	"loop/internal/jsonroom"}
 
 // importRules is the import table. It does not restrict tests. A package without a rule fails the test: a new folder
 // needs a decision.
@@ -55,7 +55,7 @@ var importRules = []importRule{
 	{"loop/internal/panics", nil, nil},
 	{"loop/internal/background", nil, nil},
 	{"loop/internal/commands", []string{"schemas"}, nil},
-	{"loop/internal/replyroom", []string{"schemas"}, nil},
+	{"loop/internal/jsonroom", []string{"schemas"}, nil},
 	{"loop/internal/looptest", []string{"loop", "loop/driver", "loop/host", "schemas", "eventstore"}, nil},
 	{"loop/prompt", []string{"schemas"}, nil},
 	{"loop/view", []string{"loop", "schemas"}, nil},

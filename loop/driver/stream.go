@@ -10,7 +10,7 @@ import (
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/agentevent"
-	"github.com/loopbus/loopbus/loop/internal/replyroom"
+	"github.com/loopbus/loopbus/loop/internal/jsonroom"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -35,8 +35,6 @@ type modelCall struct {
 
 // stream reads the model to its terminal event. It returns an error if the stream itself failed.
 func (c *modelCall) stream(signal context.Context) error {
-	signal, stop := c.idle.start(c.d, signal)
-	defer stop()
 	defer c.closeFeed()
 	final, err := c.read(signal)
 	if err != nil && c.idle.fired() {
@@ -52,13 +50,19 @@ func (c *modelCall) stream(signal context.Context) error {
 	return c.end(final)
 }
 
+// read returns the complete reply. The time in which the request waits for room is not idle.
 func (c *modelCall) read(signal context.Context) (final *schemas.AssistantMessage, err error) {
+	answered := c.enter(signal)
+	defer answered()
+	signal, stop := c.idle.start(c.d, signal)
+	defer stop()
 	var inner error // of the driver, to tell apart from a panic or error of the model
 	err = c.d.outside("model", func() error {
 		for e, err := range c.d.o.Model.Stream(signal, c.req) {
 			if err != nil {
 				return err
 			}
+			answered()
 			c.idle.reset()
 			if inner = c.payloads.record(e.Terminal()); inner != nil {
 				return nil
@@ -77,6 +81,29 @@ func (c *modelCall) read(signal context.Context) (final *schemas.AssistantMessag
 		err = inner
 	}
 	return final, err
+}
+
+// enter waits for room in memory for the request, which the caller leaves once the model answers. It does not wait for
+// an aborted run: its model does not make a request.
+func (c *modelCall) enter(signal context.Context) (leave func()) {
+	size := requestSize(c.req)
+	if jsonroom.Requests.Waits(size) {
+		c.d.send()
+	}
+	leave, err := jsonroom.Requests.Wait(signal, size)
+	if err != nil {
+		return func() {}
+	}
+	return leave
+}
+
+// requestSize estimates how many bytes of JSON a request has.
+func requestSize(req schemas.ModelRequest) int {
+	n := req.Messages.Size() + schemas.QuotedSize(req.SystemPrompt)
+	for _, t := range req.Tools {
+		n += schemas.QuotedSize(t.Description) + len(t.Parameters)
+	}
+	return n
 }
 
 // event handles an event before the terminal one. Deltas before start are dropped: there is no message to update yet.
@@ -189,12 +216,12 @@ func dropped(reply *schemas.AssistantMessage) *schemas.AssistantMessage {
 // storeReply calls put, which appends a reply. If the reply is large it first waits for the room in memory that storing
 // takes, and returns once the reply is stored. The error is errDropped if signal ends while it waits.
 func (d *Driver) storeReply(ctx, signal context.Context, reply schemas.Message, put func() error) error {
-	room := replyroom.Of(reply)
-	if room == 0 {
+	size := schemas.Messages{reply}.Size()
+	if !jsonroom.Replies.Waits(size) {
 		return put()
 	}
 	d.send()
-	release, err := replyroom.Wait(signal, room)
+	release, err := jsonroom.Replies.Wait(signal, size)
 	if err != nil {
 		return cmp.Or(ctx.Err(), errDropped)
 	}

@@ -122,11 +122,9 @@ func (d *Driver) askForSummary(ctx, signal context.Context, r loop.SummaryReques
 	}
 	req, err := d.summaryModelRequest(signal, r)
 	c := &modelCall{d: d, ctx: ctx, req: req, silent: true}
-	watched, stop := c.idle.start(d, signal)
-	defer stop()
 	var final *schemas.AssistantMessage
 	if err == nil {
-		final, err = c.read(watched)
+		final, err = c.read(signal)
 	}
 	switch {
 	case signal.Err() != nil:

@@ -8,6 +8,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/loopbus/loopbus/schemas"
 )
 
 const (
@@ -68,9 +70,9 @@ func sizeOf(result sdk.Result) (n int) {
 		for _, c := range r.Content {
 			switch c := c.(type) {
 			case *sdk.TextContent:
-				n += quotedSize(c.Text)
+				n += schemas.QuotedSize(c.Text)
 			case *sdk.ImageContent:
-				n += base64.StdEncoding.EncodedLen(len(c.Data)) + quotedSize(c.MIMEType)
+				n += base64.StdEncoding.EncodedLen(len(c.Data)) + schemas.QuotedSize(c.MIMEType)
 			}
 			n += fewBytes
 		}
@@ -82,26 +84,12 @@ func sizeOf(result sdk.Result) (n int) {
 }
 
 func toolSize(tool *sdk.Tool) int {
-	n := fewBytes + quotedSize(tool.Name) + quotedSize(tool.Title) + quotedSize(tool.Description)
+	n := fewBytes + schemas.QuotedSize(tool.Name) + schemas.QuotedSize(tool.Title) + schemas.QuotedSize(tool.Description)
 	if schema, ok := tool.InputSchema.(json.RawMessage); ok {
 		n += len(schema)
 	}
 	if tool.Annotations != nil {
-		n += quotedSize(tool.Annotations.Title)
-	}
-	return n
-}
-
-// quotedSize returns how many bytes a text has as JSON, or a few more.
-func quotedSize(text string) int {
-	n := len(text)
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c < ' ' || c == 0x7f:
-			n += len(`\u0000`) - 1
-		case c == '"' || c == '\\':
-			n++
-		}
+		n += schemas.QuotedSize(tool.Annotations.Title)
 	}
 	return n
 }

@@ -63,7 +63,7 @@ func (s *Stream) open(b *Block) *Block {
 // Delta appends to the text, or to the JSON of a tool call's arguments. An empty delta sends an event too. The first
 // half of a split emoji is buffered until the other half arrives. After [Block.End], Delta does nothing.
 func (b *Block) Delta(delta string) {
-	if b.ended || !b.grow(len(delta)) {
+	if b.ended || !b.grow(len(delta), schemas.QuotedSize(delta)) {
 		return
 	}
 	if whole := b.joiner.Add(delta); whole != "" || delta == "" {
@@ -86,7 +86,8 @@ func (b *Block) append(delta string) {
 // Replace sets the whole text, or the JSON of all arguments, and sends no delta. It is for vendors that send the whole
 // at the end, again or only there. After [Block.End], Replace does nothing.
 func (b *Block) Replace(text string) {
-	if b.ended || !b.grow(len(text)-b.text.Len()) {
+	before := b.text.String()
+	if b.ended || !b.grow(len(text)-len(before), schemas.QuotedSize(text)-schemas.QuotedSize(before)) {
 		return
 	}
 	b.joiner = wtf8.Joiner{}
@@ -100,14 +101,14 @@ func (b *Block) Text() string { return b.text.String() }
 // Sign sets the vendor's signature and replaces an earlier one. The signature is kept byte for byte. Sign may be called
 // after [Block.End].
 func (b *Block) Sign(signature string) {
-	if b.s.grow(len(signature) - len(b.signature)) {
+	if b.s.grow(schemas.QuotedSize(signature) - schemas.QuotedSize(string(b.signature))) {
 		b.signature = []byte(signature)
 	}
 }
 
 // AddSignature appends to the signature.
 func (b *Block) AddSignature(piece string) {
-	if b.s.grow(len(piece)) {
+	if b.s.grow(schemas.QuotedSize(piece)) {
 		b.signature = append(b.signature, piece...)
 	}
 }
@@ -134,10 +135,10 @@ func (b *Block) Redact() { b.redacted = true }
 
 // Identify sets the id of a tool call if it is still empty, and likewise the name.
 func (b *Block) Identify(id, name string) {
-	if b.id == "" && b.s.grow(len(id)) {
+	if b.id == "" && b.s.grow(schemas.QuotedSize(id)) {
 		b.id = id
 	}
-	if b.name == "" && b.s.grow(len(name)) {
+	if b.name == "" && b.s.grow(schemas.QuotedSize(name)) {
 		b.name = name
 	}
 }

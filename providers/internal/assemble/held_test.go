@@ -42,3 +42,26 @@ func TestTheLargestReplyMakesRoom(t *testing.T) {
 		t.Errorf("the largest reply ends with %s, %s %q", c, m.StopReason, m.ErrorMessage)
 	}
 }
+
+// A reply counts as JSON, as which a control character has six bytes: so it is in the log, and in each request after it.
+func TestLimitsCountJSON(t *testing.T) {
+	t.Parallel()
+	for delta, most := range map[string]int{"x": 1200, "\x01": 200, `"`: 600} {
+		for n, want := range map[int]schemas.StopReason{most: schemas.StopStop, most + 1: schemas.StopError} {
+			req := request()
+			req.Limits.Reply = 1200
+			events, final := collect(t, t.Context(), req, func(_ context.Context, s *assemble.Stream) error {
+				b := s.OpenText()
+				for range n {
+					b.Delta(delta)
+				}
+				s.Finish(schemas.StopStop)
+				return nil
+			})
+			last := events[len(events)-1]
+			if final.StopReason != want || (last.FailureCode == schemas.FailureTooLarge) != (want == schemas.StopError) {
+				t.Errorf("%d times %q: %s %q", n, delta, final.StopReason, final.ErrorMessage)
+			}
+		}
+	}
+}

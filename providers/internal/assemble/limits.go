@@ -24,18 +24,19 @@ func (s *Stream) countBlock(b *Block) bool {
 	case len(s.blocks) >= maxBlocks:
 		s.exceed("the reply has more than %d blocks", maxBlocks)
 	}
-	return s.grow(len(b.id) + len(b.name))
+	return s.grow(schemas.QuotedSize(b.id) + schemas.QuotedSize(b.name))
 }
 
-// grow counts n bytes that are to be added to the block. It reports whether the reply is within its limits.
-func (b *Block) grow(n int) bool {
+// grow counts n bytes that are to be added to the block's text, and how many they are as JSON. It reports whether the
+// reply is within its limits.
+func (b *Block) grow(n, quoted int) bool {
 	if b.kind == schemas.ContentToolCall && int64(b.text.Len()+n) > b.s.limits.Arguments {
 		b.s.exceed("the arguments of a tool call have more than %d bytes", b.s.limits.Arguments)
 	}
-	return b.s.grow(n)
+	return b.s.grow(quoted)
 }
 
-// grow counts n bytes that are to be added to the reply. It reports whether the reply is within its limits.
+// grow counts n bytes of JSON that are to be added to the reply. It reports whether the reply is within its limits.
 func (s *Stream) grow(n int) bool {
 	s.grew = s.grew || n > 0
 	s.progressed = s.progressed || n > 0
@@ -56,7 +57,7 @@ func (s *Stream) Keep(n int) bool {
 
 // set counts value, and assigns it to *text, a field of the reply, if the reply is within its limits.
 func (s *Stream) set(text *string, value string) {
-	if s.grow(len(value) - len(*text)) {
+	if s.grow(schemas.QuotedSize(value) - schemas.QuotedSize(*text)) {
 		*text = value
 	}
 }

@@ -34,7 +34,7 @@ type Stream struct {
 	hasty      bool           // the vendor told the end of the reply before it came
 
 	limits   providers.Limits
-	size     int64 // bytes of all blocks
+	size     int64 // bytes of JSON of all blocks
 	calls    int64
 	values   int   // JSON values of the arguments of all calls that have ended
 	exceeded error // the limit that the reply exceeded

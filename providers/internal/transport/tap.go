@@ -22,6 +22,7 @@ import (
 //   - sets the headers of the model, of GitHub Copilot and of the request, in place of the SDK's,
 //   - limits the time of each attempt until the response's header, and not the time after it,
 //   - limits how much of a response is read,
+//   - keeps no body of a request once it is answered,
 //   - calls the request's OnResponse for every response header,
 //   - stops the SDK from retrying if the vendor requests a longer wait than the request allows,
 //   - keeps the newest failed response, and ends a body that is cut off with a [CutError].
@@ -76,7 +77,7 @@ func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 		limit = providers.DefaultTimeout
 	}
 	timer := time.AfterFunc(limit, cancel)
-	sent := t.withHeaders(r.WithContext(ctx))
+	sent, forget := ownBody(t.withHeaders(r.WithContext(ctx)))
 	collect(sent)
 	resp, err := t.base.RoundTrip(sent)
 	if err == nil {
@@ -96,6 +97,7 @@ func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, &ConnectError{Err: err}
 	}
+	forget()
 	t.handleHeader(resp)
 	resp.Body = t.body(r, resp, cancel)
 	if encoding := resp.Header.Get("Content-Encoding"); resp.StatusCode < 300 && !readable(encoding) {
