@@ -183,8 +183,8 @@ func (c *modelCall) end(final *schemas.AssistantMessage) error {
 	return c.store(end)
 }
 
-// store puts the message_end of the reply into the log and shows it. If the run is aborted while the reply waits for
-// room, what it says is dropped: an abort does not wait.
+// store puts the message_end of the reply into the log and shows it. What the reply says is dropped if the run is
+// aborted while the reply waits for room, as an abort does not wait, and if there is no room to wait.
 func (c *modelCall) store(end *schemas.MessageEnd) (err error) {
 	var s shown
 	put := func() error {
@@ -192,9 +192,9 @@ func (c *modelCall) store(end *schemas.MessageEnd) (err error) {
 		return err
 	}
 	err = c.d.storeReply(c.ctx, c.d.runSignal(c.ctx), end.Message.Message, put)
-	if errors.Is(err, errDropped) {
-		c.final = dropped(c.final)
-		end.Message.Message, end.FailureCode, end.Retryable = c.final, "", false
+	if cut, code := dropped(c.final, err); cut != nil {
+		c.final = cut
+		end.Message.Message, end.FailureCode, end.Retryable = cut, code, code.Retryable()
 		err = put()
 	}
 	if err != nil {
@@ -206,15 +206,22 @@ func (c *modelCall) store(end *schemas.MessageEnd) (err error) {
 // errDropped is why a large reply is not stored.
 var errDropped = errors.New("the run was aborted before the reply was stored")
 
-// dropped returns what is stored of a reply that was dropped.
-func dropped(reply *schemas.AssistantMessage) *schemas.AssistantMessage {
-	cut := *reply
-	cut.Content, cut.StopReason, cut.ErrorMessage = nil, schemas.StopAborted, errDropped.Error()
-	return &cut
+// dropped returns what is stored of a reply that storeReply has dropped, nil if err says that it has not.
+func dropped(reply *schemas.AssistantMessage, err error) (cut *schemas.AssistantMessage, code schemas.FailureCode) {
+	stop := schemas.StopAborted
+	switch {
+	case errors.Is(err, jsonroom.ErrFull):
+		stop, code = schemas.StopError, schemas.FailureOverloaded
+	case !errors.Is(err, errDropped):
+		return nil, ""
+	}
+	copied := *reply
+	copied.Content, copied.StopReason, copied.ErrorMessage = nil, stop, err.Error()
+	return &copied, code
 }
 
 // storeReply calls put, which appends a reply. If the reply is large it first waits for the room in memory that storing
-// takes, and returns once the reply is stored. The error is errDropped if signal ends while it waits.
+// takes, and returns once the reply is stored. The error is errDropped if signal ends while it waits, or ErrFull.
 func (d *Driver) storeReply(ctx, signal context.Context, reply schemas.Message, put func() error) error {
 	size := schemas.Messages{reply}.Size()
 	if !jsonroom.Replies.Waits(size) {
@@ -222,7 +229,10 @@ func (d *Driver) storeReply(ctx, signal context.Context, reply schemas.Message, 
 	}
 	d.send()
 	release, err := jsonroom.Replies.Wait(signal, size)
-	if err != nil {
+	switch {
+	case errors.Is(err, jsonroom.ErrFull):
+		return fmt.Errorf("the reply was not stored: %w", err)
+	case err != nil:
 		return cmp.Or(ctx.Err(), errDropped)
 	}
 	defer release()

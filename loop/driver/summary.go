@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -96,8 +95,8 @@ func (d *Driver) summarize(ctx context.Context, step loop.Summarize) error {
 		return err
 	}
 	err := d.storeReply(ctx, signal, reply, put)
-	if errors.Is(err, errDropped) {
-		reply = dropped(reply)
+	if cut, failed := dropped(reply, err); cut != nil {
+		reply, code = cut, failed
 		err = put()
 	}
 	return err

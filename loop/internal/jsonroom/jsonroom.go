@@ -3,8 +3,10 @@ package jsonroom
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/loopbus/loopbus/schemas/turns"
 )
@@ -19,30 +21,38 @@ const (
 )
 
 // Replies are those that are stored: each is in memory as its event, as what encoded that, as the payload that is sent,
-// and as the garbage of all of them.
-var Replies = newRoom(6, 256<<10)
+// and as the garbage of all of them. Those that wait are in memory, too.
+var Replies = &Room{copies: 6, small: 256 << 10, mostWaiting: 128 << 20, turns: turns.New[bool](room)}
 
 // Requests are those to models, until the model begins to answer: a vendor's SDK has the text of a message, the body,
 // and what it sends. Every call of a model makes one, so only those that are small by the thousand do not wait.
-var Requests = newRoom(4, 64<<10)
+var Requests = &Room{copies: 4, small: 64 << 10, turns: turns.New[bool](room)}
+
+// ErrFull is the error of a text for which there is no room to wait.
+var ErrFull = errors.New("too many large texts wait for memory")
 
 // A Room is for texts of one kind. It is safe for concurrent use.
 type Room struct {
-	copies int // how often the JSON is in memory
-	small  int // bytes of JSON that do not wait
-	turns  *turns.Turns[bool]
+	copies      int // how often the JSON is in memory
+	small       int // bytes of JSON that do not wait
+	mostWaiting int // bytes of JSON that may wait together, besides the first; 0 is no limit
+	waiting     atomic.Int64
+	turns       *turns.Turns[bool]
 }
-
-func newRoom(copies, small int) *Room { return &Room{copies, small, turns.New[bool](room)} }
 
 // Waits reports whether a text of so many bytes of JSON waits for room.
 func (r *Room) Waits(bytes int) bool { return bytes > r.small }
 
 // Wait waits for room for a text of so many bytes of JSON. The caller releases the room once it has no JSON of the text
-// any more; to release it again does nothing. The error is that of ctx.
+// any more; to release it again does nothing. The error is ErrFull, or that of ctx.
 func (r *Room) Wait(ctx context.Context, bytes int) (release func(), err error) {
 	if !r.Waits(bytes) {
 		return func() {}, nil
+	}
+	waiting := r.waiting.Add(int64(bytes))
+	defer r.waiting.Add(-int64(bytes))
+	if r.mostWaiting > 0 && waiting > int64(max(r.mostWaiting, bytes)) {
+		return nil, ErrFull
 	}
 	needs := r.copies * bytes
 	leave, err := r.turns.Wait(ctx, bytes > large, needs)

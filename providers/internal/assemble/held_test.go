@@ -43,7 +43,8 @@ func TestTheLargestReplyMakesRoom(t *testing.T) {
 	}
 }
 
-// A reply counts as JSON, as which a control character has six bytes: so it is in the log, and in each request after it.
+// A reply counts as JSON, as which a control character has six bytes: so it is in the log, and in each request after
+// it.
 func TestLimitsCountJSON(t *testing.T) {
 	t.Parallel()
 	for delta, most := range map[string]int{"x": 1200, "\x01": 200, `"`: 600} {

@@ -1,0 +1,64 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/loop/internal/jsonroom"
+	"github.com/loopbus/loopbus/loop/internal/looptest"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// TestRepliesWithoutRoomAreAskedForAgain has so many large replies wait to be stored that another one may not wait: it
+// fails, and is retried. The test is not parallel, as the room is that of the process.
+func TestRepliesWithoutRoomAreAskedForAgain(t *testing.T) {
+	const all = 128 << 20
+	stored, err := jsonroom.Replies.Wait(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error)
+	go func() {
+		release, err := jsonroom.Replies.Wait(t.Context(), all)
+		if err == nil {
+			release()
+		}
+		waited <- err
+	}()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for !errors.Is(err, jsonroom.ErrFull) { // until the other one waits
+		runtime.Gosched()
+		_, err = jsonroom.Replies.Wait(gone, 1<<20)
+	}
+	asked := 0
+	r := looptest.New(t, looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage,
+		error) {
+		if asked++; asked > 1 {
+			stored()
+			if err := <-waited; err != nil {
+				t.Error(err)
+			}
+		}
+		return looptest.Say(strings.Repeat("x", 1<<20)), nil
+	}), func(o *host.Options) { o.Defaults.Retry = schemas.RetryPolicy{MaxRetries: 1, BaseDelayMs: 1} })
+	r.Deliver("p1", looptest.Prompt("go"))
+	var replies []string
+	for _, e := range r.Events() {
+		if end, ok := e.Data.(*schemas.MessageEnd); ok {
+			if m, ok := end.Message.Message.(*schemas.AssistantMessage); ok {
+				replies = append(replies, strings.TrimSpace(string(m.StopReason)+" "+string(end.FailureCode)))
+				if end.FailureCode != "" && (len(m.Content) > 0 || !end.Retryable) {
+					t.Errorf("failed with %d blocks, retryable: %v", len(m.Content), end.Retryable)
+				}
+			}
+		}
+	}
+	if got := strings.Join(replies, ", "); got != "error overloaded, stop" {
+		t.Errorf("replies: %s", got)
+	}
+}
