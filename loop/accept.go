@@ -14,7 +14,8 @@ const (
 	MaxQueuedBytes = 32 << 20
 )
 
-// MaxContextBytes is what a session's context may have, by [schemas.Messages.Size], together with the inputs that wait.
+// MaxContextBytes is what a session's context may have, by [schemas.Messages.Size], together with the inputs that wait,
+// and what it may have by [schemas.Messages.JSONSize] when a model is called.
 // No vendor takes a request that large, nor does a model behind the bus. A run that fails leaves its input in the
 // context, so without a limit a client that may send prompts could grow the session until no runner can load it.
 const MaxContextBytes = 64 << 20

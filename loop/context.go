@@ -43,20 +43,32 @@ func (s *State) compactionSettings(config schemas.RunConfig) compaction.Settings
 
 // contextBytes is the size of the context of the run under way, or of the next one, with what is about to enter it. It
 // is compared with [MaxContextBytes].
-func (s *State) contextBytes() (n int) {
+func (s *State) contextBytes() int { return s.contextSize(schemas.Messages.Size) }
+
+// contextJSON is contextBytes as JSON. A context that is far from the limit is not counted in this way, which takes
+// longer.
+func (s *State) contextJSON() int {
+	const longest = 6 // of the escapes of a byte
+	if n := s.contextBytes(); longest*n <= MaxContextBytes {
+		return n
+	}
+	return s.contextSize(schemas.Messages.JSONSize)
+}
+
+func (s *State) contextSize(of func(schemas.Messages) int) (n int) {
 	entries := s.Messages
 	if s.Run != nil && s.Run.Detached {
 		entries = s.Run.Context
 	}
 	for _, e := range entries {
-		n += schemas.Messages{e.Message.Message}.Size()
+		n += of(schemas.Messages{e.Message.Message})
 	}
 	if s.Run != nil {
 		for i, in := range s.Run.Inject {
 			if i == 0 {
 				in.Messages = in.Messages[min(len(s.Run.Injected), len(in.Messages)):] // the others are in the context
 			}
-			n += in.Messages.Size()
+			n += of(in.Messages)
 		}
 	}
 	return n

@@ -212,8 +212,8 @@ func nextReply(s *State, r *Run) Step {
 	if r.Unready != "" {
 		return CallModel{Unready: r.Unready}
 	}
-	if n := s.contextBytes(); n > MaxContextBytes {
-		return CallModel{Unready: fmt.Sprintf("The context has %d bytes, more than %d: compact the session, move its leaf "+
+	if n := s.contextJSON(); n > MaxContextBytes {
+		return CallModel{Unready: fmt.Sprintf("The context has %d bytes of JSON, more than %d: compact the session, move its leaf "+
 			"or use another one", n, MaxContextBytes)}
 	}
 	if s.AtSteeringPoll() && len(s.Steering) > 0 {

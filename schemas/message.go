@@ -172,19 +172,25 @@ func (ms *Messages) UnmarshalJSON(data []byte) error {
 // sizeOfPart is an estimate of what a message or a block of content takes besides its texts, in bytes.
 const sizeOfPart = 64
 
-// Size estimates how many bytes the messages take as JSON; in memory they take fewer. It counts their texts
-// ([QuotedSize]), images and raw JSON, and 64 for each message and block.
-func (ms Messages) Size() (n int) {
+// Size estimates how many bytes the messages take in memory: their texts, images and raw JSON, and 64 for each message
+// and block.
+func (ms Messages) Size() int { return ms.size(func(text string) int { return len(text) }) }
+
+// JSONSize estimates how many bytes the messages take as JSON. It is [Messages.Size] with texts counted by
+// [QuotedSize], and takes time in proportion to their length.
+func (ms Messages) JSONSize() int { return ms.size(QuotedSize) }
+
+func (ms Messages) size(of func(text string) int) (n int) {
 	for _, m := range ms {
 		n += sizeOfPart
 		switch m := m.(type) {
 		case *UserMessage:
-			n += m.Content.size()
+			n += m.Content.size(of)
 		case *AssistantMessage:
-			n += m.Content.size() + len(m.API) + len(m.Provider) + len(m.Model) + len(m.ResponseModel) +
-				len(m.ResponseID) + QuotedSize(m.ErrorMessage)
+			n += m.Content.size(of) + len(m.API) + len(m.Provider) + len(m.Model) + len(m.ResponseModel) +
+				len(m.ResponseID) + of(m.ErrorMessage)
 		case *ToolResultMessage:
-			n += m.Content.size() + QuotedSize(m.ToolCallID) + QuotedSize(m.ToolName) + len(m.Details)
+			n += m.Content.size(of) + of(m.ToolCallID) + of(m.ToolName) + len(m.Details)
 		case *CustomMessage:
 			n += len(m.Raw)
 		}
@@ -192,18 +198,18 @@ func (ms Messages) Size() (n int) {
 	return n
 }
 
-func (cs Contents) size() (n int) {
+func (cs Contents) size(of func(text string) int) (n int) {
 	for _, c := range cs {
 		n += sizeOfPart
 		switch c := c.(type) {
 		case Text:
-			n += QuotedSize(c.Text) + QuotedSize(c.TextSignature)
+			n += of(c.Text) + of(c.TextSignature)
 		case Thinking:
-			n += QuotedSize(c.Thinking) + QuotedSize(c.ThinkingSignature)
+			n += of(c.Thinking) + of(c.ThinkingSignature)
 		case Image:
 			n += len(c.Data) + len(c.MimeType)
 		case ToolCall:
-			n += QuotedSize(c.ID) + QuotedSize(c.Name) + len(c.Arguments) + QuotedSize(c.ThoughtSignature)
+			n += of(c.ID) + of(c.Name) + len(c.Arguments) + of(c.ThoughtSignature)
 		}
 	}
 	return n

@@ -84,7 +84,7 @@ func (b Bounds) check(m *schemas.AssistantMessage) error {
 		}
 	}
 	switch {
-	case (schemas.Messages{m}).Size() > b.Reply:
+	case (schemas.Messages{m}).JSONSize() > b.Reply:
 		return b.tooLarge()
 	case calls > b.Calls:
 		return schemas.NewFailure(schemas.FailureTooLarge, fmt.Sprintf("the reply has more than %d tool calls", b.Calls))

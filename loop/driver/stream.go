@@ -99,7 +99,7 @@ func (c *modelCall) enter(signal context.Context) (leave func()) {
 
 // requestSize estimates how many bytes of JSON a request has.
 func requestSize(req schemas.ModelRequest) int {
-	n := req.Messages.Size() + schemas.QuotedSize(req.SystemPrompt)
+	n := req.Messages.JSONSize() + schemas.QuotedSize(req.SystemPrompt)
 	for _, t := range req.Tools {
 		n += schemas.QuotedSize(t.Description) + len(t.Parameters)
 	}
@@ -223,7 +223,7 @@ func dropped(reply *schemas.AssistantMessage, err error) (cut *schemas.Assistant
 // storeReply calls put, which appends a reply. If the reply is large it first waits for the room in memory that storing
 // takes, and returns once the reply is stored. The error is errDropped if signal ends while it waits, or ErrFull.
 func (d *Driver) storeReply(ctx, signal context.Context, reply schemas.Message, put func() error) error {
-	size := schemas.Messages{reply}.Size()
+	size := schemas.Messages{reply}.JSONSize()
 	if !jsonroom.Replies.Waits(size) {
 		return put()
 	}
