@@ -42,6 +42,9 @@ func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 	if refused, err := d.overProfile(ctx); refused || err != nil {
 		return err
 	}
+	if err := d.room(); err != nil {
+		return err
+	}
 	req, err := d.request(ctx, signal)
 	if err != nil {
 		return d.fail(ctx, err)
@@ -66,6 +69,16 @@ func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 		return d.fail(ctx, err)
 	}
 	return nil
+}
+
+// room asks for the memory that the session takes by now.
+func (d *Driver) room() error {
+	if d.o.Room == nil {
+		return nil
+	}
+	bytes := 0
+	d.View(func(s *loop.State) { bytes = s.Bytes() })
+	return d.o.Room(bytes)
 }
 
 // request builds the model's request from the run's configuration and what the hooks make of the transcript.

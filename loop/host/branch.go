@@ -72,7 +72,11 @@ func (h *Host) copyOf(ctx context.Context, b *schemas.Branch) (*schemas.SessionB
 func (h *Host) read(ctx context.Context, log SessionLog, session string, upTo uint64) (
 	state *loop.State, saved uint64, err error,
 ) {
-	state = h.saved(ctx, log, session, upTo)
+	turn := &loadTurn{of: h.rooms.loads}
+	defer turn.end()
+	if state, err = h.saved(ctx, log, session, upTo, turn); err != nil {
+		return nil, 0, err
+	}
 	saved = state.Seq
 	for e, err := range log.Read(ctx, state.Seq+1) {
 		if err == nil && upTo > 0 && e.Seq > upTo {
@@ -80,6 +84,9 @@ func (h *Host) read(ctx context.Context, log SessionLog, session string, upTo ui
 		}
 		if err == nil {
 			err = state.Apply(e)
+		}
+		if end, ok := e.Data.(*schemas.MessageEnd); ok && err == nil {
+			err = turn.read(ctx, schemas.Messages{end.Message.Message}.Size())
 		}
 		if err != nil {
 			return nil, 0, fmt.Errorf("after seq %d: %w", state.Seq, err)
@@ -89,16 +96,21 @@ func (h *Host) read(ctx context.Context, log SessionLog, session string, upTo ui
 }
 
 // saved returns the state of the log's snapshot if that is not newer than sequence upTo (0: any), else an empty state.
-func (h *Host) saved(ctx context.Context, log SessionLog, session string, upTo uint64) *loop.State {
+// The error is that of ctx.
+func (h *Host) saved(ctx context.Context, log SessionLog, session string, upTo uint64, turn *loadTurn) (*loop.State,
+	error) {
 	state := &loop.State{Session: session}
 	raw, seq, err := log.Snapshot(ctx, loop.FoldVersion)
 	if err != nil {
 		h.o.Logger.Warn("snapshot not read", "session", session, "err", err)
 	} else if seq > 0 && (upTo == 0 || seq <= upTo) {
+		if err := turn.read(ctx, len(raw)); err != nil {
+			return nil, err
+		}
 		if err := json.Unmarshal(raw, state); err != nil || state.Seq != seq {
 			h.o.Logger.Warn("snapshot not usable", "session", session, "seq", seq, "err", err)
 			state = &loop.State{Session: session}
 		}
 	}
-	return state
+	return state, nil
 }

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -27,7 +26,8 @@ type entry struct {
 	users   int       // deliveries under way
 	checkAt time.Time // when the timer for its sub-agents fires that this process has set; zero if none
 	since   time.Time // when it came to rest
-	bytes   int       // what it took in memory then
+	bytes   int       // what it took in memory then, or when it was loaded
+	room    room      // what it has while it is at work
 	broken  bool
 	logged  bool // the loss of the session was logged
 }
@@ -57,41 +57,34 @@ func (h *Host) acquire(ctx context.Context, session string) (e *entry, fresh boo
 	}
 }
 
-// attach returns the entry of a session with one more user. The caller must load a fresh one.
+// attach returns the entry of a session with one more user. The caller must load a fresh one. A session at rest for
+// which there is no room is loaded again, as it must not be in memory while it waits.
 func (h *Host) attach(session string) (e *entry, fresh bool) {
+	var closing []*entry
+	defer func() { h.closeAll(closing) }()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e = h.entries[session]; e == nil {
-		fresh = true
-		e = &entry{session: session, loaded: make(chan struct{})}
-		h.entries[session] = e
-	}
-	if e.users == 0 {
+	e = h.entries[session]
+	if e != nil && e.users == 0 {
 		h.rest = slices.DeleteFunc(h.rest, func(other *entry) bool { return other == e })
+		if got, ok := h.rooms.try(e.bytes); ok {
+			closing = h.enter(e, got)
+		} else {
+			closing = []*entry{e}
+			delete(h.entries, session)
+		}
+	}
+	if e == nil || h.entries[session] != e {
+		known := 0
+		if e != nil {
+			known = e.bytes
+		}
+		fresh = true
+		e = &entry{session: session, loaded: make(chan struct{}), bytes: known}
+		h.entries[session] = e
 	}
 	e.users++
 	return e, fresh
-}
-
-// load reads the session's snapshot and the rest of its log, and makes its driver.
-func (h *Host) load(ctx context.Context, e *entry) (err error) {
-	opened := h.o.Clock.Now()
-	log, err := h.o.Open(ctx, e.session)
-	if err != nil { // e.log stays nil: log may be a nil pointer in a non-nil interface
-		return fmt.Errorf("load session %s: %w", e.session, err)
-	}
-	e.log = log
-	state, saved, err := h.read(ctx, e.log, e.session, 0)
-	if err != nil {
-		return fmt.Errorf("load session %s %w", e.session, err)
-	}
-	e.saved = saved
-	e.driver = driver.New(driver.Options{
-		Deps: h.o.Deps, Log: e.log, Opened: opened, Configure: h.configure, InputHooks: h.inputHooks,
-		Expand: h.expand,
-		Path:   h.path,
-	}, state)
-	return nil
 }
 
 // seq returns the sequence of the session's state.
@@ -113,11 +106,8 @@ func (e *entry) empty() bool {
 // release releases an entry after a delivery that ended with err. The session stays loaded unless it is lost, because
 // its state may then be ahead of the log.
 func (h *Host) release(ctx context.Context, e *entry, err error) {
-	broken := driver.Lost(err)
-	defer func() {
-		h.weigh(e)
-		h.leave(e, broken)
-	}()
+	broken := driver.Lost(err) || errors.Is(err, schemas.ErrLater)
+	defer func() { h.leave(e, h.weigh(e) || broken) }()
 	if err == nil {
 		h.save(ctx, e)
 		return
@@ -131,21 +121,6 @@ func (h *Host) release(ctx context.Context, e *entry, err error) {
 	}
 }
 
-// weigh notes what a session takes in memory, if its last user is about to leave.
-func (h *Host) weigh(e *entry) {
-	h.mu.Lock()
-	last := e.users == 1
-	h.mu.Unlock()
-	if !last {
-		return
-	}
-	n := 0
-	e.driver.View(func(st *loop.State) { n = st.Bytes() })
-	h.mu.Lock()
-	e.bytes = n
-	h.mu.Unlock()
-}
-
 // leave removes one user. The last user closes a broken entry, and adds any other to the entries at rest.
 func (h *Host) leave(e *entry, broken bool) {
 	h.mu.Lock()
@@ -155,6 +130,10 @@ func (h *Host) leave(e *entry, broken bool) {
 		delete(h.entries, e.session)
 	}
 	var closing []*entry
+	if e.users == 0 {
+		h.working -= e.room.bytes
+		e.room.free()
+	}
 	switch {
 	case e.users > 0:
 	case e.broken:
@@ -165,8 +144,12 @@ func (h *Host) leave(e *entry, broken bool) {
 		closing = h.evict()
 	}
 	h.mu.Unlock()
-	for _, old := range closing {
-		h.close(old)
+	h.closeAll(closing)
+}
+
+func (h *Host) closeAll(entries []*entry) {
+	for _, e := range entries {
+		h.close(e)
 	}
 }
 
@@ -211,7 +194,7 @@ func (h *Host) firstLoss(e *entry) (first bool) {
 // evict removes entries at rest that are too many, too large together or too old. The caller holds the lock and closes
 // them.
 func (h *Host) evict() (closing []*entry) {
-	n, size := max(len(h.rest)-h.o.CacheSize, 0), 0
+	n, size := max(len(h.rest)-h.o.CacheSize, 0), h.working
 	for i, e := range slices.Backward(h.rest) {
 		if size += e.bytes; size > h.o.CacheBytes {
 			n = max(n, i+1)

@@ -51,10 +51,14 @@ type Options struct {
 	// context is saved when its log has grown by one event for each message, so that the work is proportional to the log.
 	// 0: 256.
 	SnapshotEvery uint64
-	// CacheSize is how many sessions at rest stay in memory, CacheBytes how much they may take together, and CacheAge how
-	// long they stay. They cost only memory: the log reveals a stale one. 0: 1024, 256 MiB and one minute.
+	// CacheSize is how many sessions at rest stay in memory, CacheBytes how much they may take together with those at
+	// work, and CacheAge how long they stay. They cost only memory: the log reveals a stale one. 0: 1024, 256 MiB and one minute.
 	CacheSize, CacheBytes int
 	CacheAge              time.Duration
+	// WorkBytes is how much memory sessions may take together while they are at work, those of more than 4 MiB as much
+	// again: each keeps its context while its model answers. Others wait, and are not in memory. Sessions of up to 256 KiB
+	// are not counted. 0: 128 MiB.
+	WorkBytes int
 	// SubagentCheck is how often a session that waits for sub-agents checks that they can still answer. 0: 15 minutes.
 	SubagentCheck time.Duration
 }
@@ -76,10 +80,12 @@ type Host struct {
 	work    sync.WaitGroup // deliveries under way
 	closing sync.WaitGroup // background work of drivers that are given up
 	copies  *turns.Turns[struct{}]
+	rooms   *rooms
 
 	mu      sync.Mutex
 	entries map[string]*entry
 	rest    []*entry // at rest, oldest first
+	working int      // bytes of memory of those at work that have room
 	closed  bool
 }
 
@@ -100,8 +106,10 @@ func New(o Options) *Host {
 	o.CacheSize = cmp.Or(o.CacheSize, 1024)
 	o.CacheBytes = cmp.Or(o.CacheBytes, 256<<20)
 	o.CacheAge = cmp.Or(o.CacheAge, time.Minute)
+	o.WorkBytes = cmp.Or(o.WorkBytes, 128<<20)
 	o.SubagentCheck = cmp.Or(o.SubagentCheck, 15*time.Minute)
-	return &Host{o: o, entries: make(map[string]*entry), copies: turns.New[struct{}](maxCopies)}
+	return &Host{o: o, entries: make(map[string]*entry), copies: turns.New[struct{}](maxCopies),
+		rooms: newRooms(o.WorkBytes)}
 }
 
 // Deliver processes one message of a session's inbox, as [driver.Driver.Handle] does. After an error the message must

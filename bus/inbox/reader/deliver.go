@@ -102,7 +102,7 @@ func doubled(first, last time.Duration, times int) time.Duration {
 
 // isForAnother reports whether an error means that another runner has to deliver the message, or this one later.
 func isForAnother(err error) bool {
-	return errors.Is(err, schemas.ErrConflict) || errors.Is(err, context.Canceled)
+	return errors.Is(err, schemas.ErrConflict) || errors.Is(err, schemas.ErrLater) || errors.Is(err, context.Canceled)
 }
 
 // mayStart reports whether there may be an attempt, and whether the attempt needs a check first that the message is
