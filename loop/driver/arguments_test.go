@@ -118,3 +118,25 @@ func TestStoppedDriverEndsTheCheckOfArguments(t *testing.T) {
 		t.Errorf("the call has ended: %q", resultText(r))
 	}
 }
+
+// A model names tools that do not exist; the answer has a long name in part.
+func TestLongNamesAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"read_all":                 "Tool read_all not found",
+		strings.Repeat("é", 30000): "Tool " + strings.Repeat("é", 128) + "… (60000 bytes) not found",
+	} {
+		r := looptest.New(t, looptest.ModelFunc(func(_ context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage,
+			error) {
+			if len(req.Messages) > 1 {
+				return looptest.Say("done"), nil
+			}
+			return &schemas.AssistantMessage{StopReason: schemas.StopToolUse, Content: schemas.Contents{
+				schemas.ToolCall{ID: "t1", Name: name, Arguments: json.RawMessage(`{}`)}}}, nil
+		}))
+		r.Deliver("p1", looptest.Prompt("go"))
+		if got := resultText(r); got != want {
+			t.Errorf("result %.300q, want %.300q", got, want)
+		}
+	}
+}

@@ -99,7 +99,7 @@ func (d *Driver) arguments(ctx context.Context, call loop.Call) (json.RawMessage
 	d.View(func(s *loop.State) { def = s.Definition(call.ToolCall.Name) })
 	if def == nil {
 		//lint:ignore ST1005 the text is pi's
-		return nil, fmt.Errorf("Tool %s not found", call.ToolCall.Name)
+		return nil, fmt.Errorf("Tool %s not found", shortName(call.ToolCall.Name))
 	}
 	args := toolargs.Rewrite(def.ArgumentRewrites, rawArgs(call.ToolCall))
 	if d.o.PrepareArguments != nil {
@@ -116,6 +116,16 @@ func (d *Driver) arguments(ctx context.Context, call loop.Call) (json.RawMessage
 		return nil, errors.New("invalid parameters schema of tool " + def.Name + ": " + err.Error())
 	}
 	return schema.Validate(ctx, def.Name, args)
+}
+
+// shortName returns a name that a model has made up, and cuts a long one: a reply with many of them would be in the
+// context twice.
+func shortName(name string) string {
+	const most = 256
+	if len(name) <= most {
+		return name
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(name[:most], ""), len(name))
 }
 
 // textNobodyToAsk is the result of a call that needs an approval in a program where nobody can give one.
