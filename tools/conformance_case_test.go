@@ -97,7 +97,7 @@ func runCall(ctx context.Context, tool tools.Tool, args json.RawMessage) (o outc
 	if err != nil {
 		return fail(err)
 	}
-	args = toolargs.Rewrite(tool.ArgumentRewrites, args)
+	args = toolargs.Rewrite(ctx, tool.ArgumentRewrites, args)
 	if args, err = schema.Validate(ctx, tool.Name, args); err != nil {
 		return fail(err)
 	}

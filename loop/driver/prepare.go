@@ -101,7 +101,7 @@ func (d *Driver) arguments(ctx context.Context, call loop.Call) (json.RawMessage
 		//lint:ignore ST1005 the text is pi's
 		return nil, fmt.Errorf("Tool %s not found", shortName(call.ToolCall.Name))
 	}
-	args := toolargs.Rewrite(def.ArgumentRewrites, rawArgs(call.ToolCall))
+	args := toolargs.Rewrite(ctx, def.ArgumentRewrites, rawArgs(call.ToolCall))
 	if d.o.PrepareArguments != nil {
 		prepared, err := resultOf(d, "prepareArguments", func() (json.RawMessage, error) {
 			return d.o.PrepareArguments(call.ToolCall.Name, args)

@@ -404,13 +404,13 @@ func TestCopiesAndValuesAreBounded(t *testing.T) {
 	steps := []schemas.ArgumentRewrite{{Op: schemas.RewriteParse, To: "a"}}
 	args := json.RawMessage(`{"a":"` + zeros(1_900_000) + `"}`)
 	if took := allocated(func() {
-		if got := toolargs.Rewrite(steps, args); string(got) != string(args) {
+		if got := toolargs.Rewrite(t.Context(), steps, args); string(got) != string(args) {
 			t.Error("a text with too many values was parsed")
 		}
 	}); took > 200<<20 {
 		t.Errorf("a text: %d MiB", took>>20)
 	}
-	if got := toolargs.Rewrite(steps, json.RawMessage(`{"a":"[1]"}`)); string(got) != `{"a":[1]}` {
+	if got := toolargs.Rewrite(t.Context(), steps, json.RawMessage(`{"a":"[1]"}`)); string(got) != `{"a":[1]}` {
 		t.Errorf("a text: %s", got)
 	}
 	_, err := validate(t, compile(t, `{}`), zeros(300_000))

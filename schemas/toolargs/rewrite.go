@@ -13,12 +13,13 @@ import (
 // everything else is unchanged. It skips steps with an unknown operation.
 //
 // It looks at ten million members at most, which takes some tenths of a second, and skips what is left to do then. It
-// parses no text with more than 262,144 values.
-func Rewrite(steps []schemas.ArgumentRewrite, args json.RawMessage) json.RawMessage {
+// parses texts with 262,144 values at most, and with twice the length of args. If ctx ends while it
+// waits for memory, it returns args; the validation that follows ends with ctx, too.
+func Rewrite(ctx context.Context, steps []schemas.ArgumentRewrite, args json.RawMessage) json.RawMessage {
 	if len(steps) == 0 {
 		return args
 	}
-	leave, err := enter(context.Background(), roomOf(args), 0, false) // those who have the room wait for nobody
+	leave, err := enter(ctx, roomOf(args), 0, false)
 	if err != nil {
 		return args
 	}
@@ -28,7 +29,7 @@ func Rewrite(steps []schemas.ArgumentRewrite, args json.RawMessage) json.RawMess
 		return args
 	}
 	changed := false
-	r := rewriter{left: maxRewriteMembers}
+	r := rewriter{left: maxRewriteMembers, texts: 2 * len(args), values: maxValues}
 	for _, step := range steps {
 		changed = r.rewrite(step, &v) || changed
 	}
@@ -43,7 +44,11 @@ func Rewrite(steps []schemas.ArgumentRewrite, args json.RawMessage) json.RawMess
 const maxRewriteMembers = 10_000_000
 
 // rewriter applies steps to the arguments of one call.
-type rewriter struct{ left int }
+type rewriter struct {
+	left   int // members
+	texts  int // bytes to parse: a text that is no JSON would be parsed by each step for it
+	values int // to parse
+}
 
 // find returns a member of an object, or nil if there is none or nothing is left.
 func (r *rewriter) find(v *value, name string) *elem {
@@ -73,7 +78,7 @@ func (r *rewriter) rewrite(step schemas.ArgumentRewrite, v *value) (changed bool
 		}
 		return changed
 	case schemas.RewriteParse:
-		return parse(step, v)
+		return r.parse(step, v)
 	case schemas.RewriteGather:
 		return r.gather(step, v)
 	}
@@ -94,12 +99,15 @@ func (r *rewriter) rename(step schemas.ArgumentRewrite, v *value) bool {
 	return false
 }
 
-func parse(step schemas.ArgumentRewrite, v *value) bool {
+func (r *rewriter) parse(step schemas.ArgumentRewrite, v *value) bool {
 	m := v.member(step.To)
-	if m == nil || m.kind != kindString {
+	if m == nil || m.kind != kindString || len(m.str) > r.texts {
 		return false
 	}
-	held, err := parseJSON([]byte(m.str))
+	r.texts -= len(m.str)
+	p := parser{in: m.str, nesting: maxNesting, left: r.values}
+	held, err := p.whole()
+	r.values = max(p.left, 0)
 	if err != nil || held.kind&(kindArray|kindObject) == 0 {
 		return false
 	}
@@ -113,10 +121,10 @@ func (r *rewriter) gather(step schemas.ArgumentRewrite, v *value) bool {
 	}
 	var object value
 	object.kind = kindObject
-	for _, name := range step.From {
+	for i, name := range step.From {
 		m := r.find(v, name)
-		if m == nil || m.val.kind != kindString {
-			return false
+		if m == nil || m.val.kind != kindString || slices.Contains(step.From[:i], name) {
+			return false // the same text many times over would be many times as long
 		}
 		object.elems = append(object.elems, *m)
 	}

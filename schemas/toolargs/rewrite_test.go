@@ -2,7 +2,10 @@ package toolargs_test
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/schemas/toolargs"
@@ -47,18 +50,45 @@ func TestRewrite(t *testing.T) {
 		{"not gathered unless all are there", []schemas.ArgumentRewrite{gather}, `{"a":"1"}`, `{"a":"1"}`},
 		{"not gathered unless all are strings", []schemas.ArgumentRewrite{gather}, `{"a":"1","b":2}`, `{"a":"1","b":2}`},
 		{"an unknown operation", []schemas.ArgumentRewrite{{Op: "turn", To: "a"}}, `{"a":1}`, `{"a":1}`},
+		{"not gathered twice", []schemas.ArgumentRewrite{{Op: schemas.RewriteGather, From: []string{"a", "a"}, To: "edits"}},
+			`{"a":"1"}`, `{"a":"1"}`},
 		{"no object", []schemas.ArgumentRewrite{path, gather}, `["a"]`, `["a"]`},
 		{"no JSON", []schemas.ArgumentRewrite{path}, `{"file_path`, `{"file_path`},
 		{"nothing", []schemas.ArgumentRewrite{path}, ``, ``},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			args := json.RawMessage(c.args)
-			if got := toolargs.Rewrite(c.steps, args); string(got) != c.want {
+			if got := toolargs.Rewrite(t.Context(), c.steps, args); string(got) != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 			if string(args) != c.args {
 				t.Errorf("the input became %s", args)
 			}
 		})
+	}
+}
+
+// Steps come from whoever announces a tool. A text that is no JSON is not parsed by each of them, those that are have as
+// many values together as arguments may, and who waits for memory ends with its call.
+func TestRewritesTakeBoundedTime(t *testing.T) {
+	t.Parallel()
+	parse := schemas.ArgumentRewrite{Op: schemas.RewriteParse, To: "a"}
+	args := json.RawMessage(`{"a":"[` + strings.Repeat("1,", 250_000) + `"}`)
+	took := func(times int) time.Duration {
+		began := time.Now()
+		got := toolargs.Rewrite(t.Context(), slices.Repeat([]schemas.ArgumentRewrite{parse}, times), args)
+		if string(got) != string(args) {
+			t.Errorf("a text that is no JSON became %.100s", got)
+		}
+		return time.Since(began)
+	}
+	if once, often := took(1), took(64); often > 20*once {
+		t.Errorf("64 steps take %s, one %s", often, once)
+	}
+	list := strings.Repeat("1,", 200_000) + "1"
+	both := []schemas.ArgumentRewrite{parse, {Op: schemas.RewriteParse, To: "b"}}
+	got := toolargs.Rewrite(t.Context(), both, json.RawMessage(`{"a":"[`+list+`]","b":"[`+list+`]"}`))
+	if want := `{"a":[` + list + `],"b":"[` + list + `]"}`; string(got) != want {
+		t.Errorf("texts with many values became %.20s … %.20s", got, got[len(got)-20:])
 	}
 }

@@ -92,7 +92,7 @@ func TestUnknownArguments(t *testing.T) {
 			rig := tooltest.New(t)
 			rig.Put("f", "a\nc\n")
 			tool := edit.New(rig.Workspace)
-			arguments := toolargs.Rewrite(tool.ArgumentRewrites, json.RawMessage(c.args))
+			arguments := toolargs.Rewrite(t.Context(), tool.ArgumentRewrites, json.RawMessage(c.args))
 			result, isError := tool.Run(t.Context(), tools.Call{Arguments: arguments}, nil)
 			if text := result.Content.JoinText(); !isError || !strings.Contains(text, "\n  - "+c.unknown+": ") {
 				t.Errorf("the tool: error %v, %q", isError, text)

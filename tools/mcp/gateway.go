@@ -144,7 +144,7 @@ func (g *Gateway) call(ctx context.Context, def schemas.ToolDefinition, req *sdk
 	if err != nil {
 		return failed(err.Error()), nil
 	}
-	args, err := schema.Validate(ctx, def.Name, toolargs.Rewrite(def.ArgumentRewrites, object(req.Params.Arguments)))
+	args, err := schema.Validate(ctx, def.Name, toolargs.Rewrite(ctx, def.ArgumentRewrites, object(req.Params.Arguments)))
 	if err != nil {
 		return failed(err.Error()), nil
 	}

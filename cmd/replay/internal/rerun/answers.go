@@ -141,7 +141,7 @@ func prepared(def *schemas.ToolDefinition, args json.RawMessage) json.RawMessage
 	if def == nil {
 		return args
 	}
-	args = toolargs.Rewrite(def.ArgumentRewrites, args)
+	args = toolargs.Rewrite(context.Background(), def.ArgumentRewrites, args)
 	schema, err := toolargs.Compile(def.Parameters)
 	if err != nil {
 		return args
