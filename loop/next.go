@@ -213,8 +213,8 @@ func nextReply(s *State, r *Run) Step {
 		return CallModel{Unready: r.Unready}
 	}
 	if n := s.contextJSON(); n > MaxContextBytes {
-		return CallModel{Unready: fmt.Sprintf("The context has %d bytes of JSON, more than %d: compact the session, move its "+
-			"leaf or use another one", n, MaxContextBytes)}
+		return CallModel{Unready: fmt.Sprintf("The context has %d bytes of JSON, more than %d: compact the session, move "+
+			"its leaf or use another one", n, MaxContextBytes)}
 	}
 	if s.AtSteeringPoll() && len(s.Steering) > 0 {
 		return poll(s, polled(s.Steering, s.Settings.SteeringMode))

@@ -9,8 +9,8 @@ import (
 // session. The caller has lost the session and must stop without another effect (docs/architecture.md).
 var ErrConflict = errors.New("session extended by another writer")
 
-// ErrLater is wrapped by the error of a delivery that has not failed: the process has no memory for the session now. The
-// message is delivered again, however often that happens.
+// ErrLater is wrapped by the error of a delivery that has not failed: the process has no memory for the session now.
+// The message is delivered again, however often that happens.
 var ErrLater = errors.New("no memory for the session now")
 
 // ErrTooLarge is wrapped by the error of a call that does not fit into any message, so that a retry does not help.

@@ -52,7 +52,8 @@ type Options struct {
 	// 0: 256.
 	SnapshotEvery uint64
 	// CacheSize is how many sessions at rest stay in memory, CacheBytes how much they may take together with those at
-	// work, and CacheAge how long they stay. They cost only memory: the log reveals a stale one. 0: 1024, 256 MiB and one minute.
+	// work, and CacheAge how long they stay. They cost only memory: the log reveals a stale one. 0: 1024, 256 MiB and one
+	// minute.
 	CacheSize, CacheBytes int
 	CacheAge              time.Duration
 	// WorkBytes is how much memory sessions may take together while they are at work, those of more than 4 MiB as much

@@ -68,8 +68,8 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// Steps come from whoever announces a tool. A text that is no JSON is not parsed by each of them, those that are have as
-// many values together as arguments may, and who waits for memory ends with its call.
+// Steps come from whoever announces a tool. A text that is no JSON is not parsed by each of them, and those that are
+// have as many values together as arguments may.
 func TestRewritesTakeBoundedTime(t *testing.T) {
 	t.Parallel()
 	parse := schemas.ArgumentRewrite{Op: schemas.RewriteParse, To: "a"}

@@ -91,7 +91,8 @@ func (r *Rig) Run(tool tools.Tool, args any) (result schemas.ToolResult, isError
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	valid, err := schema.Validate(r.t.Context(), tool.Name, toolargs.Rewrite(r.t.Context(), tool.ArgumentRewrites, json.RawMessage(raw)))
+	args := toolargs.Rewrite(r.t.Context(), tool.ArgumentRewrites, json.RawMessage(raw))
+	valid, err := schema.Validate(r.t.Context(), tool.Name, args)
 	if err != nil {
 		return schemas.ErrorResult(err.Error()), true
 	}
