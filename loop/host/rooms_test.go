@@ -14,8 +14,8 @@ import (
 )
 
 // TestSessionsAtWorkHaveRoom has sessions whose contexts take more memory together than sessions at work may: each
-// waits until the one before is at rest. Those of another size do not wait for them. A session that grows while it is at work
-// gives its place up if there is no more, and goes on when there is.
+// waits until the one before is at rest. Those of another size do not wait for them. A session that grows while it is
+// at work gives its place up if there is no more, and goes on when there is.
 func TestSessionsAtWorkHaveRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -91,8 +91,8 @@ func (r *Rig) Run(tool tools.Tool, args any) (result schemas.ToolResult, isError
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	args := toolargs.Rewrite(r.t.Context(), tool.ArgumentRewrites, json.RawMessage(raw))
-	valid, err := schema.Validate(r.t.Context(), tool.Name, args)
+	rewritten := toolargs.Rewrite(r.t.Context(), tool.ArgumentRewrites, json.RawMessage(raw))
+	valid, err := schema.Validate(r.t.Context(), tool.Name, rewritten)
 	if err != nil {
 		return schemas.ErrorResult(err.Error()), true
 	}
