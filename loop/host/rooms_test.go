@@ -14,13 +14,13 @@ import (
 )
 
 // TestSessionsAtWorkHaveRoom has sessions whose contexts take more memory together than sessions at work may: each
-// waits until the one before is at rest. Those of another size do not wait for them. A session that grows while it is
+// waits until others are at rest. Small ones do not wait. A session that grows while it is
 // at work gives its place up if there is no more, and goes on when there is.
 func TestSessionsAtWorkHaveRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		asked, gates := make(chan string, 20), map[string]chan struct{}{}
-		for _, session := range []string{"medium1", "medium2", "small", "large"} {
+		for _, session := range []string{"first", "second", "third", "small"} {
 			gates[session] = make(chan struct{}, 10)
 		}
 		model := looptest.ModelFunc(func(ctx context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, error) {
@@ -32,7 +32,7 @@ func TestSessionsAtWorkHaveRoom(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		})
-		r := looptest.New(t, model, func(o *host.Options) { o.WorkBytes = 4 << 20 })
+		r := looptest.New(t, model, func(o *host.Options) { o.WorkBytes = 700 << 10 })
 		var delivering sync.WaitGroup
 		later := 0
 		deliver := func(session, id string, data schemas.CommandData) {
@@ -64,28 +64,27 @@ func TestSessionsAtWorkHaveRoom(t *testing.T) {
 				t.Errorf("%s: models asked: %q; want %q", what, have, want)
 			}
 		}
-		prompt("medium1", 3<<20)
-		prompt("medium2", 2<<20)
-		prompt("small", 1<<10)
-		prompt("large", 5<<20)
-		want("begin", "medium1, small, large")
+		prompt("first", 500<<10)
+		prompt("second", 300<<10)
+		prompt("small", 200<<10)
+		want("begin", "first, small")
 		if later != 1 {
 			t.Errorf("%d deliveries for later, want that of the session that waits", later)
 		}
-		gates["medium1"] <- struct{}{}
-		want("in turn", "medium2")
-		deliver("medium2", "steer", &schemas.Steer{Input: schemas.Input{Text: strings.Repeat("x", 3<<20)}})
-		gates["medium2"] <- struct{}{} // nobody waits for that reply any more
+		gates["first"] <- struct{}{}
+		want("in turn", "second")
+		prompt("third", 300<<10)
+		want("there is room", "third")
+		deliver("second", "steer", &schemas.Steer{Input: schemas.Input{Text: strings.Repeat("x", 200<<10)}})
+		gates["second"] <- struct{}{} // nobody waits for that reply any more
 		want("grown", "")
 		gates["small"] <- struct{}{}
 		want("small", "")
-		gates["large"] <- struct{}{}
-		want("room", "medium2")
-		gates["medium2"] <- struct{}{}
-		synctest.Wait()
-		close(gates["medium2"])
+		gates["third"] <- struct{}{}
+		want("room", "second")
+		close(gates["second"])
 		delivering.Wait()
-		for _, session := range []string{"medium1", "medium2", "small", "large"} {
+		for session := range gates {
 			log, err := r.Store.Open(t.Context(), session)
 			if err != nil {
 				t.Fatal(err)

@@ -1,0 +1,50 @@
+package host
+
+import (
+	"context"
+	"testing"
+)
+
+// Sessions of a class share a room, and those of another do not wait for them. One session may have all of it, however
+// large it is.
+func TestRooms(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	r := newRooms(limit)
+	try := func(bytes int, want bool) (got room) {
+		t.Helper()
+		got, ok := r.try(bytes)
+		if ok != want {
+			t.Errorf("room for %d bytes: %v, want %v", bytes, ok, want)
+		}
+		return got
+	}
+	all := try(largeSession+1, true)
+	try(largeSession+2, false)
+	half := try(limit/2, true)
+	if !r.grow(&half, limit*3/4) || half.bytes != limit*3/4 {
+		t.Errorf("a session that grows has room for %d bytes", half.bytes)
+	}
+	try(limit/2, false)
+	try(smallSession, true)
+	if r.grow(&half, largeSession+1) || half.class != medium || half.bytes != limit*3/4 {
+		t.Errorf("a session that becomes large has room for %d bytes of class %d", half.bytes, half.class)
+	}
+	all.free()
+	all.free()
+	if !r.grow(&half, 100*limit) || half.class != large || half.bytes != limit {
+		t.Errorf("a session that has become large has room for %d bytes of class %d", half.bytes, half.class)
+	}
+	other := try(limit, true)
+	other.free()
+	if !r.grow(&half, limit/2) || half.class != large {
+		t.Error("a session that shrinks has lost its room")
+	}
+	half.free()
+	if !r.of.Idle() {
+		t.Error("room was not given back")
+	}
+	if _, err := r.wait(context.Background(), smallSession); err != nil {
+		t.Error(err)
+	}
+}
