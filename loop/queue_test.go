@@ -196,3 +196,21 @@ func TestContextThatIsTooLargeIsNotSent(t *testing.T) {
 		}
 	}
 }
+
+// Results count before they are in the transcript. One that the context has no room for is left out.
+func TestResultsAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	q := withContext(t, loop.MaxContextBytes>>20-4)
+	text := schemas.TextResult(megabytes(2).Text)
+	before := q.s.Bytes()
+	q.s.Run = &loop.Run{Turn: &loop.Turn{Calls: []loop.Call{{End: &schemas.ToolExecutionEnd{Result: text}}, {}}}}
+	if n := q.s.Bytes() - before; n < 2<<20 {
+		t.Errorf("a result takes %d bytes", n)
+	}
+	if why := q.s.TooLarge(schemas.TextResult(megabytes(1).Text)); why != "" {
+		t.Errorf("a result that there is room for: %s", why)
+	}
+	if why := q.s.TooLarge(text); !strings.Contains(why, "left out") {
+		t.Errorf("a result that there is no room for: %q", why)
+	}
+}

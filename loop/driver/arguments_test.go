@@ -140,3 +140,16 @@ func TestLongNamesAreNotRepeated(t *testing.T) {
 		}
 	}
 }
+
+// A result that the context has no room for is answered with an error.
+func TestResultsWithoutRoomAreLeftOut(t *testing.T) {
+	t.Parallel()
+	r := looptest.New(t, looptest.ToolThenDone("t1"))
+	r.Deliver("p1", looptest.Prompt("go"))
+	id, result := looptest.AnswerTo(r.Tools.Take(t), strings.Repeat("x", loop.MaxContextBytes))
+	r.Deliver(id, result)
+	if got := resultText(r); !strings.Contains(got, "is left out: the context has") {
+		t.Errorf("result %.200q", got)
+	}
+	r.WantEnd(schemas.EndNoToolCalls)
+}

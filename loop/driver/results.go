@@ -22,13 +22,18 @@ func (d *Driver) finish(ctx context.Context, call loop.Call, a arrival) error {
 	if err := d.askAfter(ctx, call, f, end); err != nil {
 		return err
 	}
+	end.Result = schemas.ValidResult(end.Result)
+	d.View(func(s *loop.State) {
+		if why := s.TooLarge(end.Result); why != "" {
+			end.Result, end.IsError = schemas.ErrorResult(why), true
+		}
+	})
 	failure := ""
 	if end.IsError {
 		failure = spanError
 	}
 	f.end(failure)
 	delete(d.begun, call.Key)
-	end.Result = schemas.ValidResult(end.Result)
 	if err := d.emit(ctx, end, a.cause); err != nil || a.subagent == nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"strings"
 
 	"github.com/loopbus/loopbus/tools/internal/ignore"
 )
@@ -31,8 +32,12 @@ type Options struct {
 // what is in them can be neither read nor written by its path, and each of their paths takes as long as it is.
 const maxPath = 4096
 
+// maxDepth is how many directories deep a path may be for its directory to be entered. Each path is followed from its
+// beginning, which takes some system calls for each directory on it.
+const maxDepth = 256
+
 // Run walks the files below Start. It returns the error of Visit, the error of reading Start, or the context's cause.
-// It skips directories below Start that cannot be read, or whose paths are too long for programs.
+// It skips directories below Start that cannot be read, or whose paths are too long or too deep.
 func Run(ctx context.Context, o Options) error {
 	w := walker{o}
 	err := w.directory(ctx, "", w.above(o.Start), maxEntries)
@@ -88,11 +93,13 @@ func (w walker) entry(ctx context.Context, rel string, e fs.DirEntry, here *leve
 	case ignored:
 		return nil
 	}
-	if err := w.Visit(rel, e); err != nil || !e.IsDir() || len(path.Join(w.Start, rel)) >= maxPath {
+	if err := w.Visit(rel, e); err != nil || !e.IsDir() || tooDeep(path.Join(w.Start, rel)) {
 		return err
 	}
 	return w.directory(ctx, rel, here, room)
 }
+
+func tooDeep(dir string) bool { return len(dir) >= maxPath || strings.Count(dir, "/") >= maxDepth }
 
 func (w walker) ignored(ctx context.Context, rel string, here *level, isDir bool) bool {
 	if w.Override != nil {

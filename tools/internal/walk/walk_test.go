@@ -136,3 +136,12 @@ func TestIgnoreFilesAreBoundedTogether(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Each path is followed from its beginning: what is very deep is not walked.
+func TestDeepDirectoriesAreNotEntered(t *testing.T) {
+	up := strings.Repeat("d/", 255)
+	got := walked(t, walk.Options{FS: tree(up+"d/here", up+"d/d/there"), Start: "."})
+	if n := len(got); n != 258 || got[n-1] != up+"d/here" {
+		t.Errorf("%d paths, the last is %s", n, got[n-1])
+	}
+}

@@ -1,0 +1,96 @@
+package loop
+
+import (
+	"fmt"
+
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// contextBytes is the size of the context of the run under way, or of the next one, with what is about to enter it. It
+// is compared with [MaxContextBytes].
+func (s *State) contextBytes() int { return s.contextSize(schemas.Messages.Size) }
+
+// contextJSON is contextBytes as JSON. A context that is far from the limit is not counted in this way, which takes
+// longer.
+func (s *State) contextJSON() int {
+	const longest = 6 // of the escapes of a byte
+	if n := s.contextBytes(); longest*n <= MaxContextBytes {
+		return n
+	}
+	return s.contextSize(schemas.Messages.JSONSize)
+}
+
+func (s *State) contextSize(of func(schemas.Messages) int) (n int) {
+	entries := s.Messages
+	if s.Run != nil && s.Run.Detached {
+		entries = s.Run.Context
+	}
+	for _, e := range entries {
+		n += of(schemas.Messages{e.Message.Message})
+	}
+	if s.Run != nil {
+		for i, in := range s.Run.Inject {
+			if i == 0 {
+				in.Messages = in.Messages[min(len(s.Run.Injected), len(in.Messages)):] // the others are in the context
+			}
+			n += of(in.Messages)
+		}
+	}
+	return n + of(s.results())
+}
+
+// results returns the results of the turn's calls that are not in the transcript yet.
+func (s *State) results() (list schemas.Messages) {
+	if s.Run == nil || s.Run.Turn == nil {
+		return nil
+	}
+	for _, c := range s.Run.Turn.Calls {
+		if c.End != nil && c.MessageID == "" {
+			list = append(list, messageOf(c.End.Result))
+		}
+	}
+	return list
+}
+
+// messageOf returns a result as its size counts in a context.
+func messageOf(r schemas.ToolResult) schemas.Message {
+	return &schemas.ToolResultMessage{Content: r.Content, Details: r.Details}
+}
+
+// TooLarge returns why the context has no room for the result of a call, "" if it has.
+func (s *State) TooLarge(r schemas.ToolResult) string {
+	if has, size := s.contextBytes(), (schemas.Messages{messageOf(r)}).Size(); has+size > MaxContextBytes {
+		return fmt.Sprintf("The result of %d bytes is left out: the context has %d, and at most %d", size, has,
+			MaxContextBytes)
+	}
+	return ""
+}
+
+// partBytes is an estimate of what a message, an input or a tool takes besides its texts.
+const partBytes = 256
+
+// Bytes estimates the memory of the state: its context, its tools and the inputs that wait.
+func (s *State) Bytes() (n int) {
+	for _, e := range s.Messages {
+		if n += (schemas.Messages{e.Message.Message}).Size(); !isOutline(e.Message.Message) {
+			n += partBytes
+		}
+	}
+	for _, d := range s.Config.Tools {
+		n += partBytes + len(d.Description) + len(d.Parameters)
+	}
+	queues := [][]Input{s.Prompts, s.Steering, s.FollowUp}
+	if r := s.Run; r != nil {
+		queues = append(queues, r.Inject)
+		for _, e := range r.Context { // most of its messages may be those of the session
+			n += schemas.Messages{e.Message.Message}.Size()
+		}
+		n += s.results().Size()
+	}
+	for _, queue := range queues {
+		for _, in := range queue {
+			n += partBytes + in.Messages.Size()
+		}
+	}
+	return n
+}
