@@ -16,8 +16,9 @@ import (
 // clock is the format of times.
 const clock = "15:04:05.000000"
 
-// checkAck checks that an acknowledged command has its effect in the log, and that its session is at rest or has
-// another command in the queue. It does not check the second for sessions that two consumers shared: a reader does not
+// checkAck checks that an acknowledged command has its effect in the log, and that its session is at rest, or that
+// another command or a timer will wake it: the timer of a retry stays when a runner that was given up, and whose clock is
+// ahead, retries before it. It does not check the second for sessions that two consumers shared: a reader does not
 // know what the other one has settled. The caller holds the lock.
 func (w *world) checkAck(m *message, by string) {
 	s := &w.session(m.cmd.Session).state
@@ -27,6 +28,9 @@ func (w *world) checkAck(m *message, by string) {
 	}
 	if w.queue.shared[s.Session] || slices.ContainsFunc(w.queue.messages,
 		func(o *message) bool { return o.cmd.Session == s.Session && !o.settled }) {
+		return
+	}
+	if w.timers[s.Session+"/"+schemas.TimerRetry] != nil {
 		return
 	}
 	if owed := w.owed(s); owed != "" {
