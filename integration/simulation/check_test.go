@@ -17,8 +17,8 @@ import (
 const clock = "15:04:05.000000"
 
 // checkAck checks that an acknowledged command has its effect in the log, and that its session is at rest, or that
-// another command or a timer will wake it: the timer of a retry stays when a runner that was given up, and whose clock is
-// ahead, retries before it. It does not check the second for sessions that two consumers shared: a reader does not
+// another command or a timer will wake it: the timer of a retry stays when a runner that was given up, and whose clock
+// is ahead, retries before it. It does not check the second for sessions that two consumers shared: a reader does not
 // know what the other one has settled. The caller holds the lock.
 func (w *world) checkAck(m *message, by string) {
 	s := &w.session(m.cmd.Session).state
