@@ -61,7 +61,10 @@ func (r *rooms) wait(ctx context.Context, bytes int) (room, error) {
 		return room{}, nil
 	}
 	leave, err := r.of.Wait(ctx, c, bytes)
-	return room{c, min(bytes, r.limit), []func(){leave}}, err
+	if err != nil {
+		return room{}, err
+	}
+	return room{c, min(bytes, r.limit), []func(){leave}}, nil
 }
 
 // try is wait without waiting. It reports whether there is room.
@@ -77,10 +80,11 @@ var ended = func() context.Context {
 	return ctx
 }()
 
-// grow takes what the room of a session lacks that has grown, and reports whether there is as much.
+// grow takes what the room of a session lacks that has grown, and reports whether there is as much. A session may have
+// a quarter more than its room: whoever steers it would else have it given up each time, while others wait.
 func (r *rooms) grow(has *room, bytes int) bool {
 	c, n := classOf(bytes), min(bytes, r.limit)
-	if c < has.class || c == has.class && n <= has.bytes {
+	if c < has.class || c == has.class && n <= has.bytes+has.bytes/4 {
 		return true
 	}
 	if c > has.class {

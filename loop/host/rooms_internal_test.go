@@ -26,6 +26,9 @@ func TestRooms(t *testing.T) {
 		t.Errorf("a session that grows has room for %d bytes", half.bytes)
 	}
 	try(limit/2, false)
+	if !r.grow(&half, limit*7/8) || half.bytes != limit*3/4 {
+		t.Errorf("a session that grows a little has room for %d bytes", half.bytes)
+	}
 	try(smallSession, true)
 	if r.grow(&half, largeSession+1) || half.class != medium || half.bytes != limit*3/4 {
 		t.Errorf("a session that becomes large has room for %d bytes of class %d", half.bytes, half.class)
