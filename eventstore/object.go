@@ -11,6 +11,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 // blobStream is the stream of the object store.
@@ -157,7 +158,8 @@ func (s *Store) countBlobs(ctx context.Context, subject string, want uint64) (ui
 	return info.State.Subjects[subject], nil
 }
 
-// object returns the bytes of an object; the caller checks their digest. An error wraps errLost if it is missing or
+// object returns the bytes of an object; the caller checks their digest. The gate of ctx is asked before they are read
+// ([turns.Pass]). An error wraps errLost if it is missing or
 // incomplete.
 func (s *Store) object(ctx context.Context, name string) (data []byte, err error) {
 	err = s.inBlobs(ctx, func(one context.Context, bucket jetstream.ObjectStore) error {
@@ -175,6 +177,9 @@ func (s *Store) object(ctx context.Context, name string) (data []byte, err error
 			}
 		}
 		if err != nil {
+			return err
+		}
+		if err := turns.Pass(ctx, int(min(info.Size, math.MaxInt32))); err != nil {
 			return err
 		}
 		return s.connected(ctx, func(ctx context.Context) error { // a large object may need more than AppendTimeout

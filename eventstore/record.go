@@ -12,6 +12,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 // record is a message on the subject of a log as it is stored: a commit, one event in the format of the first version,
@@ -130,6 +131,8 @@ func (r record) decode(ctx context.Context, s schemas.StoredEvent, b backend) (s
 			return schemas.Event{}, err
 		}
 		s.Raw, s.Ref = raw, ""
+	} else if err := turns.Pass(ctx, len(s.Raw)); err != nil {
+		return schemas.Event{}, err
 	}
 	e, err := s.Decode(nil)
 	if err != nil {

@@ -72,11 +72,9 @@ func (h *Host) copyOf(ctx context.Context, b *schemas.Branch) (*schemas.SessionB
 func (h *Host) read(ctx context.Context, log SessionLog, session string, upTo uint64) (
 	state *loop.State, saved uint64, err error,
 ) {
-	turn := &loadTurn{of: h.rooms.loads}
-	defer turn.end()
-	if state, err = h.saved(ctx, log, session, upTo, turn); err != nil {
-		return nil, 0, err
-	}
+	ctx, end := h.rooms.load(ctx)
+	defer end()
+	state = h.saved(ctx, log, session, upTo)
 	saved = state.Seq
 	for e, err := range log.Read(ctx, state.Seq+1) {
 		if err == nil && upTo > 0 && e.Seq > upTo {
@@ -84,9 +82,6 @@ func (h *Host) read(ctx context.Context, log SessionLog, session string, upTo ui
 		}
 		if err == nil {
 			err = state.Apply(e)
-		}
-		if end, ok := e.Data.(*schemas.MessageEnd); ok && err == nil {
-			err = turn.read(ctx, schemas.Messages{end.Message.Message}.Size())
 		}
 		if err != nil {
 			return nil, 0, fmt.Errorf("after seq %d: %w", state.Seq, err)
@@ -96,21 +91,16 @@ func (h *Host) read(ctx context.Context, log SessionLog, session string, upTo ui
 }
 
 // saved returns the state of the log's snapshot if that is not newer than sequence upTo (0: any), else an empty state.
-// The error is that of ctx.
-func (h *Host) saved(ctx context.Context, log SessionLog, session string, upTo uint64, turn *loadTurn) (*loop.State,
-	error) {
+func (h *Host) saved(ctx context.Context, log SessionLog, session string, upTo uint64) *loop.State {
 	state := &loop.State{Session: session}
 	raw, seq, err := log.Snapshot(ctx, loop.FoldVersion)
 	if err != nil {
 		h.o.Logger.Warn("snapshot not read", "session", session, "err", err)
 	} else if seq > 0 && (upTo == 0 || seq <= upTo) {
-		if err := turn.read(ctx, len(raw)); err != nil {
-			return nil, err
-		}
 		if err := json.Unmarshal(raw, state); err != nil || state.Seq != seq {
 			h.o.Logger.Warn("snapshot not usable", "session", session, "seq", seq, "err", err)
 			state = &loop.State{Session: session}
 		}
 	}
-	return state, nil
+	return state
 }

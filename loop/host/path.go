@@ -29,12 +29,9 @@ func (h *Host) pathIn(ctx context.Context, log SessionLog, session, entry string
 	if !ok {
 		return nil, nil, noEntry(session, entry)
 	}
-	turn := &loadTurn{of: h.rooms.loads}
-	defer turn.end()
-	state, err := h.saved(ctx, log, session, max(seq, 2)-1, turn) // the event with that sequence may have made the entry
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the path to entry %s of session %s: %w", entry, session, err)
-	}
+	ctx, end := h.rooms.load(ctx)
+	defer end()
+	state := h.saved(ctx, log, session, max(seq, 2)-1) // the event with that sequence may have made the entry
 	for e, err := range log.Read(ctx, state.Seq+1) {
 		var path *loop.Path
 		if err == nil {

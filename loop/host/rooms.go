@@ -111,23 +111,20 @@ func (r *room) free() {
 	*r = room{}
 }
 
-// loadTurn is the turn of a load, which waits for it once what it has read is large.
-type loadTurn struct {
-	of    *turns.Turns[struct{}]
-	bytes int
-	leave func() // nil before
-}
-
-// read counts bytes that have been read. It waits for the turn if they are many; the error is that of ctx.
-func (t *loadTurn) read(ctx context.Context, bytes int) (err error) {
-	if t.bytes += bytes; t.bytes > largeLoad && t.leave == nil {
-		t.leave, err = t.of.Wait(ctx, struct{}{}, 1)
+// load returns a context for reading a log. Once it has read much, a load waits for its turn, and has it until end.
+func (r *rooms) load(ctx context.Context) (loading context.Context, end func()) {
+	bytes, leave := 0, func() {}
+	var gate turns.Gate = func(ctx context.Context, n int) error {
+		before := bytes
+		bytes += n
+		if before > largeLoad || bytes <= largeLoad {
+			return nil
+		}
+		got, err := r.loads.Wait(ctx, struct{}{}, 1)
+		if err == nil {
+			leave = got
+		}
+		return err
 	}
-	return err
-}
-
-func (t *loadTurn) end() {
-	if t.leave != nil {
-		t.leave()
-	}
+	return turns.WithGate(ctx, gate), func() { leave() }
 }

@@ -3,6 +3,9 @@ package host
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+
+	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 // Sessions of a class share a room, and those of another do not wait for them. One session may have all of it, however
@@ -50,4 +53,42 @@ func TestRooms(t *testing.T) {
 	if _, err := r.wait(context.Background(), smallSession); err != nil {
 		t.Error(err)
 	}
+}
+
+// Of those who load much, two go on. The others wait until one of them has ended, and those who load little for nobody.
+func TestLargeLoadsTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRooms(1 << 20)
+		through := make(chan int, 10)
+		begin := func(n, bytes int) (end func()) {
+			ctx, end := r.load(t.Context())
+			go func() {
+				for range 2 {
+					if err := turns.Pass(ctx, bytes/2); err != nil {
+						t.Error(err)
+					}
+				}
+				through <- n
+			}()
+			synctest.Wait()
+			return end
+		}
+		first, second := begin(1, largeLoad+2), begin(2, 10*largeLoad)
+		third, little := begin(3, largeLoad+2), begin(4, largeLoad)
+		if len(through) != 3 {
+			t.Errorf("%d loads went on, want 3", len(through))
+		}
+		first()
+		synctest.Wait()
+		if len(through) != 4 {
+			t.Error("the third load still waits")
+		}
+		for _, end := range []func(){second, third, little} {
+			end()
+		}
+		if !r.loads.Idle() {
+			t.Error("a turn was not given back")
+		}
+	})
 }
