@@ -12,8 +12,8 @@ func WithGate(ctx context.Context, g Gate) context.Context {
 	return context.WithValue(ctx, gateKey{}, g)
 }
 
-// Pass asks the gate of a context, if there is one, before so many bytes are loaded. Whoever loads for a caller calls it
-// with the caller's context.
+// Pass asks the gate of a context, if there is one, before so many bytes are loaded. Whoever loads for a caller calls
+// it with the context of the caller.
 func Pass(ctx context.Context, bytes int) error {
 	if g, ok := ctx.Value(gateKey{}).(Gate); ok {
 		return g(ctx, bytes)
