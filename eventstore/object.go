@@ -159,8 +159,7 @@ func (s *Store) countBlobs(ctx context.Context, subject string, want uint64) (ui
 }
 
 // object returns the bytes of an object; the caller checks their digest. The gate of ctx is asked before they are read
-// ([turns.Pass]). An error wraps errLost if it is missing or
-// incomplete.
+// ([turns.Pass]). An error wraps errLost if the object is missing or incomplete.
 func (s *Store) object(ctx context.Context, name string) (data []byte, err error) {
 	err = s.inBlobs(ctx, func(one context.Context, bucket jetstream.ObjectStore) error {
 		err := s.checkObject(one, bucket, name)

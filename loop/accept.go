@@ -15,9 +15,9 @@ const (
 )
 
 // MaxContextBytes is what a session's context may have, by [schemas.Messages.Size], together with the inputs that wait,
-// and what it may have by [schemas.Messages.JSONSize] when a model is called.
-// No vendor takes a request that large, nor does a model behind the bus. A run that fails leaves its input in the
-// context, so without a limit a client that may send prompts could grow the session until no runner can load it.
+// and what it may have by [schemas.Messages.JSONSize] when a model is called. No vendor takes a request that large, nor
+// does a model behind the bus. A run that fails leaves its input in the context, so without a limit a client that may
+// send prompts could grow the session until no runner can load it.
 const MaxContextBytes = 64 << 20
 
 // Texts of rejections that clients of pi know to the letter.

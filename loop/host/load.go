@@ -65,10 +65,13 @@ func (h *Host) loadInto(ctx context.Context, e *entry, got room) (size int, load
 // grow takes more room for an entry at work. The error wraps [schemas.ErrLater] if there is none.
 func (h *Host) grow(e *entry, bytes int) error {
 	h.mu.Lock()
+	var closing []*entry
 	had := e.room.bytes
 	ok := h.rooms.grow(&e.room, bytes)
-	h.working += e.room.bytes - had
-	closing := h.evict()
+	if more := e.room.bytes - had; more != 0 {
+		h.working += more
+		closing = h.evict()
+	}
 	h.mu.Unlock()
 	h.closeAll(closing)
 	if !ok {
@@ -82,6 +85,9 @@ func (h *Host) grow(e *entry, bytes int) error {
 // lock and closes them.
 func (h *Host) enter(e *entry, got room) (closing []*entry) {
 	e.room = got
+	if got.bytes == 0 {
+		return nil
+	}
 	h.working += got.bytes
 	return h.evict()
 }

@@ -29,6 +29,7 @@ func TestSessionsAtWorkHaveRoom(t *testing.T) {
 			case <-gates[req.SessionID]:
 				return looptest.Say("done"), nil
 			case <-ctx.Done():
+				asked <- req.SessionID + " ended"
 				return nil, ctx.Err()
 			}
 		})
@@ -76,8 +77,7 @@ func TestSessionsAtWorkHaveRoom(t *testing.T) {
 		prompt("third", 300<<10)
 		want("there is room", "third")
 		deliver("second", "steer", &schemas.Steer{Input: schemas.Input{Text: strings.Repeat("x", 200<<10)}})
-		gates["second"] <- struct{}{} // nobody waits for that reply any more
-		want("grown", "")
+		want("grown", "second ended")
 		gates["small"] <- struct{}{}
 		want("small", "")
 		gates["third"] <- struct{}{}
