@@ -16,9 +16,6 @@ func TestAGateIsAskedBeforePayloadsAreLoaded(t *testing.T) {
 	s, _ := newJetStream(t, eventstore.Options{})
 	l := open(t, s, "s1")
 	mustAppend(t, l, event("s1", 1, "a"), bigEvent("s1", 2))
-	if err := l.SaveSnapshot(t.Context(), 1, 2, make([]byte, 3<<20)); err != nil {
-		t.Fatal(err)
-	}
 	var asked []int
 	closed := errors.New("closed")
 	ctx := turns.WithGate(ctxOf(t), func(_ context.Context, bytes int) error {
