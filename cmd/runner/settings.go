@@ -97,7 +97,7 @@ type sessionSettings struct {
 	UpdateInterval time.Duration `default:"25ms" help:"Join the deltas of this interval in one message; 0 joins none."`
 	AbortGrace     time.Duration `default:"10s" help:"Let tools stop for this long when a run is aborted."`
 	MaxSessions    int           `default:"${maxSessions}" help:"Limit the sessions at work at once; others wait."`
-	SessionMemory  int           `default:"128" help:"Give sessions at work, by size, this many MiB; others wait."`
+	SessionMemory  int           `default:"256" help:"Give sessions at work this many MiB, by size; others wait."`
 	NoCompaction   bool          `help:"Summarize long contexts only on the command compact."`
 	CompactReserve int           `default:"16384" help:"Reserve this many tokens of the context window for the reply."`
 	CompactKeep    int           `default:"20000" help:"Keep this many tokens of the newest messages unsummarized."`
@@ -119,8 +119,8 @@ func (o *sessionSettings) Check(*cli.Call) (errs []error) {
 	if o.MaxSessions < 1 {
 		errs = append(errs, errors.New("--max-sessions: must be at least 1"))
 	}
-	if o.SessionMemory < 1 || o.SessionMemory > maxSessionMemory {
-		errs = append(errs, fmt.Errorf("--session-memory: must be from 1 to %d", maxSessionMemory))
+	if o.SessionMemory < 4 || o.SessionMemory > maxSessionMemory {
+		errs = append(errs, fmt.Errorf("--session-memory: must be from 4 to %d", maxSessionMemory))
 	}
 	if o.CompactReserve < 1 || o.CompactKeep < 1 {
 		errs = append(errs, errors.New("--compact-reserve, --compact-keep: must be at least 1"))

@@ -44,11 +44,15 @@ func newModelCalls(t *testing.T) *modelCalls {
 	return c
 }
 
+// slowReply is how long a reply takes at the runner that is suspended: on a busy machine it must not end before that.
+const slowReply = 15 * time.Second
+
 // Replies for sessions whose next step after the current reply is a model call, and for those whose next step is a tool
 // call.
 var (
 	slowScript = script{
-		"more": {text("and more")}, "model": {slow(8000)}, "tool": {slowCall(8000, note("a")), text("done")},
+		"more": {text("and more")}, "model": {slow(int(slowReply.Milliseconds()))},
+		"tool": {slowCall(int(slowReply.Milliseconds()), note("a")), text("done")},
 	}
 	quickScript = script{
 		"more": {text("and more")}, "model": {text("done")}, "tool": {calls(bash(note("a"))), text("done")},
@@ -65,6 +69,7 @@ func TestASuspendedRunner(t *testing.T) {
 	asked, at := newModelCalls(t), watch()
 	suspended := w.runner("suspended", slowScript, at, "--otlp", asked.server.URL, "--takeover",
 		inbox.DefaultTakeover.String())
+	begun := time.Now()
 	sessions := w.keepAwake(3)
 	if err := suspended.Freeze(); err != nil {
 		t.Fatal(err)
@@ -82,6 +87,7 @@ func TestASuspendedRunner(t *testing.T) {
 	for _, s := range sessions {
 		w.ended(s)
 	}
+	<-time.After(time.Until(begun.Add(slowReply))) // the first replies end while the runner is suspended
 	acks, commits, dispatched := at.count(passAck), at.count(passCommit), at.count(passDispatch)
 	if err := suspended.Thaw(); err != nil {
 		t.Fatal(err)

@@ -33,6 +33,18 @@ func (h *Host) deliver(ctx context.Context, c schemas.Command, entered func()) e
 	if r := h.refuse(ctx, c); r != nil {
 		return h.reject(ctx, c.Session, *r)
 	}
+	if !aborts(c) {
+		return h.dispatch(ctx, c, entered)
+	}
+	err := h.dispatch(abortive(ctx), c, entered)
+	if errors.Is(err, errAbortedOnly) { // it is aborted
+		err = h.dispatch(ctx, c, entered)
+	}
+	return err
+}
+
+// dispatch delivers a command that was not refused.
+func (h *Host) dispatch(ctx context.Context, c schemas.Command, entered func()) error {
 	switch d := c.Data.(type) {
 	case *schemas.Branch:
 		return h.branch(ctx, c, d)
@@ -55,13 +67,16 @@ func (h *Host) deliver(ctx context.Context, c schemas.Command, entered func()) e
 // drive delivers a command to its session's driver.
 func (h *Host) drive(ctx context.Context, c schemas.Command, entered func()) error {
 	var in bool
-	enter := func() {
-		if in = true; entered != nil {
-			entered()
-		}
-	}
-	return h.with(ctx, c.Session, func() bool { return in },
-		func(d *driver.Driver) error { return d.Handle(ctx, c, enter) })
+	return h.withEntry(ctx, c.Session, func() bool { return in }, func(e *entry) error {
+		return e.driver.Handle(ctx, c, func() {
+			if in = true; isAbortive(ctx) {
+				e.abort.store()
+			}
+			if entered != nil {
+				entered()
+			}
+		})
+	})
 }
 
 func (h *Host) reject(ctx context.Context, session string, r schemas.CommandRejected) error {
@@ -91,12 +106,17 @@ func (h *Host) reject(ctx context.Context, session string, r schemas.CommandReje
 	return err
 }
 
-// with calls f with the session's driver. A session that was loaded before may be behind its log; if the first event
-// that f appends reveals that, with loads the session again and calls f again. It does not if followed, which may be
-// nil, reports that messages may have followed this one into the session, because they must not overtake it. Nor does
-// it if the log has become shorter: then the session was deleted, perhaps by this message, and the next delivery
-// decides.
+// with calls f with the session's driver, as withEntry does.
 func (h *Host) with(ctx context.Context, session string, followed func() bool, f func(d *driver.Driver) error) error {
+	return h.withEntry(ctx, session, followed, func(e *entry) error { return f(e.driver) })
+}
+
+// withEntry calls f with the session's entry. A session that was loaded before may be behind its log; if the first
+// event that f appends reveals that, withEntry loads the session again and calls f again. It does not if followed,
+// which may be nil, reports that messages may have followed this one into the session, because they must not overtake
+// it. Nor does it if the log has become shorter: then the session was deleted, perhaps by this message, and the next
+// delivery decides.
+func (h *Host) withEntry(ctx context.Context, session string, followed func() bool, f func(e *entry) error) error {
 	had := uint64(0)
 	for {
 		e, fresh, err := h.acquire(ctx, session)
@@ -105,7 +125,7 @@ func (h *Host) with(ctx context.Context, session string, followed func() bool, f
 		}
 		seq := e.seq()
 		if seq < had {
-			h.leave(e, false)
+			h.leave(ctx, e, false)
 			return fmt.Errorf("the log was deleted: %w", &schemas.ConflictError{Session: session, Seq: seq + 1})
 		}
 		had = seq
@@ -116,13 +136,13 @@ func (h *Host) with(ctx context.Context, session string, followed func() bool, f
 	}
 }
 
-// use calls f with an entry's driver and releases the entry. stale reports that the entry was loaded before and behind
+// use calls f with an entry and releases the entry. stale reports that the entry was loaded before and behind
 // the log.
-func (h *Host) use(ctx context.Context, e *entry, fresh bool, f func(d *driver.Driver) error) (stale bool, err error) {
+func (h *Host) use(ctx context.Context, e *entry, fresh bool, f func(e *entry) error) (stale bool, err error) {
 	err = &panics.Error{What: "delivery"} // stays if f panics
 	defer func() { h.release(ctx, e, err) }()
 	begun, before := h.o.Clock.Now(), e.seq()
-	if err = f(e.driver); err == nil {
+	if err = f(e); err == nil {
 		h.setSubagentCheck(ctx, e)
 		// If f had nothing to do, it has judged that by a state which may be stale, and to acknowledge the message could lose
 		// it. Events that another delivery has appended in the meantime prove nothing before they are stored.

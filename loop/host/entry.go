@@ -21,6 +21,7 @@ type entry struct {
 	err     error
 	stopped bool   // the load failed because the delivery that loaded was stopped
 	saved   uint64 // sequence of the newest snapshot
+	abort   abort
 
 	// The host's lock guards these:
 	users   int       // deliveries under way
@@ -36,24 +37,43 @@ type entry struct {
 func (h *Host) acquire(ctx context.Context, session string) (e *entry, fresh bool, err error) {
 	for {
 		e, fresh = h.attach(session)
+		if isAbortive(ctx) {
+			e.abort.send()
+		}
 		if fresh {
 			e.err = panics.Guard("log", func() error { return h.load(ctx, e) })
 			e.stopped = e.err != nil && ctx.Err() != nil
 			close(e.loaded)
 		}
-		select {
-		case <-e.loaded:
-		case <-ctx.Done():
-			h.leave(e, false)
-			return nil, false, ctx.Err()
+		if err := e.await(ctx); err != nil {
+			h.leave(ctx, e, false)
+			return nil, false, err
 		}
 		if e.err == nil {
 			return e, fresh, nil
 		}
-		h.leave(e, true)
+		h.leave(ctx, e, true)
 		if !e.stopped || fresh {
 			return nil, false, e.err
 		}
+	}
+}
+
+// await waits until the entry is loaded and, if it was loaded to be aborted, for that.
+func (e *entry) await(ctx context.Context) error {
+	select {
+	case <-e.loaded:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if isAbortive(ctx) || !e.abort.only {
+		return nil
+	}
+	select {
+	case <-e.abort.stored:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -80,7 +100,7 @@ func (h *Host) attach(session string) (e *entry, fresh bool) {
 			known = e.bytes
 		}
 		fresh = true
-		e = &entry{session: session, loaded: make(chan struct{}), bytes: known}
+		e = &entry{session: session, loaded: make(chan struct{}), bytes: known, abort: newAbort()}
 		h.entries[session] = e
 	}
 	e.users++
@@ -107,7 +127,7 @@ func (e *entry) empty() bool {
 // its state may then be ahead of the log.
 func (h *Host) release(ctx context.Context, e *entry, err error) {
 	broken := driver.Lost(err) || errors.Is(err, schemas.ErrLater)
-	defer func() { h.leave(e, h.weigh(e) || broken) }()
+	defer func() { h.leave(ctx, e, h.weigh(e) || broken) }()
 	if err == nil {
 		h.save(ctx, e)
 		return
@@ -121,8 +141,12 @@ func (h *Host) release(ctx context.Context, e *entry, err error) {
 	}
 }
 
-// leave removes one user. The last user closes a broken entry, and adds any other to the entries at rest.
-func (h *Host) leave(e *entry, broken bool) {
+// leave removes one user, whose context ctx is. The last user closes a broken entry, and adds any other to the entries
+// at rest.
+func (h *Host) leave(ctx context.Context, e *entry, broken bool) {
+	if isAbortive(ctx) {
+		e.abort.store() // or it is not, and will be delivered again
+	}
 	h.mu.Lock()
 	e.users--
 	e.broken = e.broken || broken

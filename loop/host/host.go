@@ -56,9 +56,10 @@ type Options struct {
 	// minute.
 	CacheSize, CacheBytes int
 	CacheAge              time.Duration
-	// WorkBytes is how much memory sessions may take together while they are at work, those of more than 4 MiB as much
-	// again: each keeps its context while its model answers. Others wait, and are not in memory. Sessions of up to 256 KiB
-	// are not counted. 0: 128 MiB.
+	// WorkBytes is how much memory sessions may take together while they are at work, as each keeps its context while its
+	// model answers: a quarter of it those of up to 1 MiB, another those of up to 4 MiB, and the rest larger ones. Others
+	// wait, and are not in memory. Sessions of up to 256 KiB are not counted. As much as a quarter more is for sessions
+	// that are only loaded to be aborted. 0: 256 MiB.
 	WorkBytes int
 	// SubagentCheck is how often a session that waits for sub-agents checks that they can still answer. 0: 15 minutes.
 	SubagentCheck time.Duration
@@ -107,7 +108,7 @@ func New(o Options) *Host {
 	o.CacheSize = cmp.Or(o.CacheSize, 1024)
 	o.CacheBytes = cmp.Or(o.CacheBytes, 256<<20)
 	o.CacheAge = cmp.Or(o.CacheAge, time.Minute)
-	o.WorkBytes = cmp.Or(o.WorkBytes, 128<<20)
+	o.WorkBytes = cmp.Or(o.WorkBytes, 256<<20)
 	o.SubagentCheck = cmp.Or(o.SubagentCheck, 15*time.Minute)
 	return &Host{o: o, entries: make(map[string]*entry), copies: turns.New[struct{}](maxCopies),
 		rooms: newRooms(o.WorkBytes)}

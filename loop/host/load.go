@@ -14,7 +14,7 @@ import (
 // is room.
 func (h *Host) load(ctx context.Context, e *entry) error {
 	for known, loaded := e.bytes, false; !loaded; {
-		got, err := h.rooms.wait(ctx, known)
+		got, err := h.rooms.waitOr(ctx, known, e.abort.sent)
 		if err != nil {
 			return fmt.Errorf("load session %s: wait for memory: %w", e.session, err)
 		}
@@ -44,12 +44,13 @@ func (h *Host) loadInto(ctx context.Context, e *entry, got room) (size int, load
 		return 0, false, fmt.Errorf("load session %s %w", e.session, err)
 	}
 	size = state.Bytes()
-	if loaded = h.rooms.grow(&got, size); !loaded {
+	if loaded = h.rooms.enough(&got, size); !loaded {
 		e.log = nil
 		log.Close()
 		return size, false, nil
 	}
 	e.saved = saved
+	e.abort.only = got.class == urgent
 	e.driver = driver.New(driver.Options{
 		Deps: h.o.Deps, Log: log, Opened: opened, Configure: h.configure, InputHooks: h.inputHooks, Expand: h.expand,
 		Path: h.path, Room: func(bytes int) error { return h.grow(e, bytes) },
@@ -66,7 +67,7 @@ func (h *Host) loadInto(ctx context.Context, e *entry, got room) (size int, load
 func (h *Host) grow(e *entry, bytes int) error {
 	h.mu.Lock()
 	var closing []*entry
-	had := e.room.bytes
+	had, aborting := e.room.bytes, e.room.class == urgent
 	ok := h.rooms.grow(&e.room, bytes)
 	if more := e.room.bytes - had; more != 0 {
 		h.working += more
@@ -74,11 +75,14 @@ func (h *Host) grow(e *entry, bytes int) error {
 	}
 	h.mu.Unlock()
 	h.closeAll(closing)
-	if !ok {
-		return fmt.Errorf("session %s has grown to %d bytes, and waits until others rest: %w", e.session, bytes,
-			schemas.ErrLater)
+	switch {
+	case ok:
+		return nil
+	case aborting:
+		return fmt.Errorf("session %s with %d bytes waits until others rest: %w", e.session, bytes, errAbortedOnly)
 	}
-	return nil
+	return fmt.Errorf("session %s has grown to %d bytes, and waits until others rest: %w", e.session, bytes,
+		schemas.ErrLater)
 }
 
 // enter gives room to an entry at work, and returns the entries at rest that have to make room. The caller holds the
@@ -99,9 +103,9 @@ func (h *Host) weigh(e *entry) (broken bool) {
 	e.driver.View(func(st *loop.State) { n = st.Bytes() })
 	h.mu.Lock()
 	e.bytes = n
-	last := e.users == 1
+	rests := e.users == 1 || e.room.class == urgent
 	h.mu.Unlock()
-	if last {
+	if rests {
 		return false
 	}
 	err := h.grow(e, n)

@@ -9,8 +9,8 @@ import (
 const (
 	// smallSession is the size of a session that takes no room, in bytes of memory. Most sessions are.
 	smallSession = 256 << 10
-	// largeSession is the size above which sessions have a room of their own, so that the others do not wait for them.
-	largeSession = 4 << 20
+	// mediumSession and largeSession are the sizes up to which sessions share a room. The others do not wait for them.
+	mediumSession, largeSession = 1 << 20, 4 << 20
 	// largeLoad is how much of a log, or of a snapshot, is read before the load waits for its turn, and largeLoads how
 	// many of those are read at once. What is read takes several times its size, and the size is known only then.
 	largeLoad, largeLoads = 4 << 20, 2
@@ -19,32 +19,43 @@ const (
 // rooms bound the memory of the sessions that are at work: a session keeps its context in memory while its model
 // answers, and models are slow. A session that finds no room is not in memory while it waits.
 type rooms struct {
-	limit int // of each class
-	of    *turns.Turns[class]
+	of    map[class]*turns.Turns[struct{}]
+	limit map[class]int
 	loads *turns.Turns[struct{}]
 }
 
-func newRooms(limit int) *rooms {
-	return &rooms{limit, turns.New[class](limit), turns.New[struct{}](largeLoads)}
+// newRooms shares a number of bytes out.
+func newRooms(bytes int) *rooms {
+	r := &rooms{map[class]*turns.Turns[struct{}]{}, map[class]int{
+		urgent: bytes / 4, medium: bytes / 4, large: bytes / 4, huge: bytes / 2,
+	}, turns.New[struct{}](largeLoads)}
+	for c, limit := range r.limit {
+		r.of[c] = turns.New[struct{}](limit)
+	}
+	return r
 }
 
 // class is that of sessions which share a room.
 type class int
 
 const (
-	small class = iota
+	small  class = iota
+	urgent       // a session of any size that is to be aborted: no model is called meanwhile
 	medium
 	large
+	huge
 )
 
 func classOf(bytes int) class {
 	switch {
 	case bytes <= smallSession:
 		return small
-	case bytes <= largeSession:
+	case bytes <= mediumSession:
 		return medium
+	case bytes <= largeSession:
+		return large
 	}
-	return large
+	return huge
 }
 
 // room is what a session at work has taken. The zero value is that of a small session.
@@ -56,15 +67,18 @@ type room struct {
 
 // wait waits for room for a session. The error is that of ctx.
 func (r *rooms) wait(ctx context.Context, bytes int) (room, error) {
-	c := classOf(bytes)
+	return r.waitIn(ctx, classOf(bytes), bytes)
+}
+
+func (r *rooms) waitIn(ctx context.Context, c class, bytes int) (room, error) {
 	if c == small {
 		return room{}, nil
 	}
-	leave, err := r.of.Wait(ctx, c, bytes)
+	leave, err := r.of[c].Wait(ctx, struct{}{}, bytes)
 	if err != nil {
 		return room{}, err
 	}
-	return room{c, min(bytes, r.limit), []func(){leave}}, nil
+	return room{c, min(bytes, r.limit[c]), []func(){leave}}, nil
 }
 
 // try is wait without waiting. It reports whether there is room.
@@ -80,14 +94,34 @@ var ended = func() context.Context {
 	return ctx
 }()
 
+// waitOr is wait until the session is to be aborted. It then waits in the room for that.
+func (r *rooms) waitOr(ctx context.Context, bytes int, abort <-chan struct{}) (room, error) {
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-abort:
+			stop()
+		case <-waiting.Done():
+		}
+	}()
+	got, err := r.wait(waiting, bytes)
+	if err == nil || ctx.Err() != nil {
+		return got, err
+	}
+	return r.waitIn(ctx, urgent, bytes)
+}
+
 // grow takes what the room of a session lacks that has grown, and reports whether there is as much. A session may have
-// a quarter more than its room: whoever steers it would else have it given up each time, while others wait.
+// a quarter more than its room: whoever steers it would else have it given up each time, while others wait. What more
+// it needs in its room it gets before those who wait, as it keeps what it has until then.
 func (r *rooms) grow(has *room, bytes int) bool {
-	c, n := classOf(bytes), min(bytes, r.limit)
-	if c < has.class || c == has.class && n <= has.bytes+has.bytes/4 {
+	c := classOf(bytes)
+	n := min(bytes, r.limit[c])
+	if c < has.class && has.class != urgent || c == has.class && n <= has.bytes+has.bytes/4 {
 		return true
 	}
-	if c > has.class {
+	if c != has.class {
 		got, ok := r.try(bytes)
 		if ok {
 			has.free()
@@ -95,12 +129,17 @@ func (r *rooms) grow(has *room, bytes int) bool {
 		}
 		return ok
 	}
-	leave, err := r.of.Wait(ended, c, n-has.bytes)
-	if err != nil {
-		return false
+	leave, ok := r.of[c].Take(struct{}{}, n-has.bytes)
+	if ok {
+		has.bytes, has.leave = n, append(has.leave, leave)
 	}
-	has.bytes, has.leave = n, append(has.leave, leave)
-	return true
+	return ok
+}
+
+// enough reports whether a session that was loaded fits into its room, after it has grown if need be. One that is to be
+// aborted does not grow out of its room before it calls its model.
+func (r *rooms) enough(has *room, bytes int) bool {
+	return has.class == urgent && min(bytes, r.limit[urgent]) <= has.bytes || r.grow(has, bytes)
 }
 
 // free gives the room back. To free it again does nothing.

@@ -13,7 +13,7 @@ import (
 func TestRooms(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
-	r := newRooms(limit)
+	r := newRooms(4 * limit)
 	try := func(bytes int, want bool) (got room) {
 		t.Helper()
 		got, ok := r.try(bytes)
@@ -22,8 +22,8 @@ func TestRooms(t *testing.T) {
 		}
 		return got
 	}
-	all := try(largeSession+1, true)
-	try(largeSession+2, false)
+	all := try(mediumSession+1, true)
+	try(mediumSession+2, false)
 	half := try(limit/2, true)
 	if !r.grow(&half, limit*3/4) || half.bytes != limit*3/4 {
 		t.Errorf("a session that grows has room for %d bytes", half.bytes)
@@ -33,12 +33,12 @@ func TestRooms(t *testing.T) {
 		t.Errorf("a session that grows a little has room for %d bytes", half.bytes)
 	}
 	try(smallSession, true)
-	if r.grow(&half, largeSession+1) || half.class != medium || half.bytes != limit*3/4 {
+	if r.grow(&half, mediumSession+1) || half.class != medium || half.bytes != limit*3/4 {
 		t.Errorf("a session that becomes large has room for %d bytes of class %d", half.bytes, half.class)
 	}
 	all.free()
 	all.free()
-	if !r.grow(&half, 100*limit) || half.class != large || half.bytes != limit {
+	if !r.grow(&half, largeSession) || half.class != large || half.bytes != limit {
 		t.Errorf("a session that has become large has room for %d bytes of class %d", half.bytes, half.class)
 	}
 	other := try(limit, true)
@@ -47,8 +47,12 @@ func TestRooms(t *testing.T) {
 		t.Error("a session that shrinks has lost its room")
 	}
 	half.free()
-	if !r.of.Idle() {
-		t.Error("room was not given back")
+	largest := try(largeSession+1, true)
+	largest.free()
+	for c, of := range r.of {
+		if !of.Idle() {
+			t.Errorf("room of class %d was not given back", c)
+		}
 	}
 	if _, err := r.wait(context.Background(), smallSession); err != nil {
 		t.Error(err)

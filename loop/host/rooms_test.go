@@ -33,7 +33,7 @@ func TestSessionsAtWorkHaveRoom(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		})
-		r := looptest.New(t, model, func(o *host.Options) { o.WorkBytes = 700 << 10 })
+		r := looptest.New(t, model, func(o *host.Options) { o.WorkBytes = 4 * 700 << 10 })
 		var delivering sync.WaitGroup
 		later := 0
 		deliver := func(session, id string, data schemas.CommandData) {

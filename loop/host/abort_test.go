@@ -1,0 +1,117 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/loop/internal/looptest"
+	"github.com/loopbus/loopbus/schemas"
+)
+
+// crowded has one session, "other", at a model that does not answer, and no room for s1, whose call a worker has.
+type crowded struct {
+	*looptest.Rig
+	answer     chan struct{} // ends the reply to "other"
+	requests   []string      // the sessions whose model was asked
+	delivering sync.WaitGroup
+}
+
+func newCrowded(t *testing.T) *crowded {
+	c := &crowded{answer: make(chan struct{})}
+	model := looptest.ModelFunc(func(ctx context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		c.requests = append(c.requests, req.SessionID)
+		if req.SessionID == "s1" {
+			return looptest.CallTool("c1"), nil
+		}
+		select {
+		case <-c.answer:
+			return looptest.Say("done"), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+	c.Rig = looptest.New(t, model, func(o *host.Options) { o.WorkBytes = 4 * 700 << 10 })
+	c.deliver("s1", "prompt", looptest.Prompt(strings.Repeat("x", 400<<10)))
+	c.deliver("other", "prompt", looptest.Prompt(strings.Repeat("x", 500<<10)))
+	return c
+}
+
+// deliver begins a delivery, which is repeated as by the inbox, and goes on until nothing moves any more.
+func (c *crowded) deliver(session, id string, data schemas.CommandData) {
+	c.delivering.Go(func() {
+		cmd := looptest.Command(id, data)
+		cmd.Session = session
+		err := c.Host.Deliver(c.T.Context(), cmd, nil)
+		for errors.Is(err, schemas.ErrLater) {
+			err = c.Host.Deliver(c.T.Context(), cmd, nil)
+		}
+		if err != nil {
+			c.T.Errorf("%s to %s: %v", id, session, err)
+		}
+	})
+	synctest.Wait()
+}
+
+// end ends the reply to "other" and checks which models were asked in all.
+func (c *crowded) end(requests string) {
+	c.T.Helper()
+	close(c.answer)
+	c.delivering.Wait()
+	if have := strings.Join(c.requests, " "); have != requests {
+		c.T.Errorf("models were asked for %s, want %s", have, requests)
+	}
+}
+
+// The abort of a session that has no room to go on does not wait for the models of others.
+func TestAbortsWaitForNoRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowded(t)
+		call := c.Tools.Take(t)
+		c.deliver("s1", "abort", &schemas.Abort{})
+		if len(c.Tools.Cancelled) != 1 {
+			t.Errorf("%d calls were cancelled, want that of the session", len(c.Tools.Cancelled))
+		}
+		id, result := looptest.AnswerTo(call, "cancelled")
+		c.deliver("s1", id, result)
+		c.WantEnd(schemas.EndAbort)
+		c.end("s1 other")
+	})
+}
+
+// What a session without room has received before it is aborted does not go before its abort.
+func TestWaitingDeliveriesFollowTheAbort(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowded(t)
+		id, result := looptest.AnswerTo(c.Tools.Take(t), "done")
+		c.deliver("s1", id, result)
+		if n := c.Count(schemas.EventToolExecutionEnd); n > 0 {
+			t.Error("the result did not wait")
+		}
+		c.deliver("s1", "abort", &schemas.Abort{})
+		c.WantEnd(schemas.EndAbort)
+		c.end("s1 other")
+	})
+}
+
+// A session that has more to do than to be aborted waits again, and does not call its model meanwhile.
+func TestAnAbortedSessionWaitsAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowded(t)
+		id, result := looptest.AnswerTo(c.Tools.Take(t), "done")
+		c.deliver("s1", "abort", &schemas.Abort{})
+		c.deliver("s1", "next", looptest.Prompt("next"))
+		c.deliver("s1", id, result)
+		if n := c.Count(schemas.EventAgentEnd); n != 1 {
+			t.Errorf("%d runs ended, want the aborted one", n)
+		}
+		c.end("s1 other s1")
+	})
+}
