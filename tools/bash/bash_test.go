@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 	leaveMainThread()
 	bash.RunHelper()
 	actAsNobody()
+	actAsMachineThatMounts()
 	actAsWorkerWithOtherProc()
 	actAsWorker()
 	actAsAttacker()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -55,16 +56,37 @@ func Command(s Spec) (cmd *exec.Cmd, release func(), err error) {
 	}
 	cmd = &exec.Cmd{Path: self, Args: []string{setupName}, Dir: "/", ExtraFiles: append([]*os.File{pipe.reader}, own...),
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}}
-	switch {
-	case s.Bubblewrap == "":
+	if s.Bubblewrap == "" {
 		s.namespaces(cmd.SysProcAttr)
-	case s.Mapped:
+		return cmd, release, nil
+	}
+	cmd.Args = []string{enterName}
+	if s.Mapped {
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
-		fallthrough
-	default:
-		cmd.Args = []string{enterName}
+	} else if mountsCanBeKeptOut() {
+		keepMountsOut(cmd.SysProcAttr)
 	}
 	return cmd, release, nil
+}
+
+// keepMountsOut makes a process of a user without powers start with mounts of its own. bubblewrap has them from there.
+// In those of the machine it would get what the machine mounts while the command runs, which could be written to.
+func keepMountsOut(attr *syscall.SysProcAttr) {
+	attr.Unshareflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS // which os/exec makes private
+	mapSelf(attr, os.Getuid(), os.Getgid())
+}
+
+// mountsCanBeKeptOut reports whether the machine lets this program make such namespaces, and not only bubblewrap.
+var mountsCanBeKeptOut = sync.OnceValue(func() bool {
+	cmd := exec.Cmd{Path: self, Args: []string{mapName}, Dir: "/", Env: []string{}, SysProcAttr: &syscall.SysProcAttr{}}
+	keepMountsOut(cmd.SysProcAttr)
+	return cmd.Run() == nil
+})
+
+// mapSelf maps a user and a group to themselves in a new user namespace, and no others.
+func mapSelf(attr *syscall.SysProcAttr, uid, gid int) {
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
 }
 
 // file returns the Spec as a file.
@@ -90,7 +112,6 @@ func (s Spec) namespaces(attr *syscall.SysProcAttr) {
 		attr.GidMappingsEnableSetgroups = true // so that the process can leave root's groups
 	}
 	attr.Cloneflags = uintptr(flags)
-	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
-	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+	mapSelf(attr, uid, gid)
 	attr.AmbientCaps = setupCaps
 }
