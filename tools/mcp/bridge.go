@@ -73,7 +73,9 @@ type Bridge struct {
 	progress progress
 	listed   chan struct{} // has a token when the list of tools has changed
 	calls    atomic.Uint64 // numbers progress tokens
-	turns    picture.Turns // at decoding the images of results
+	looking  picture.Turns // at looking at the images of a result of this server
+	unseen   atomic.Int64  // bytes of results whose images are not looked at yet
+	turns    picture.Turns // at decoding an image
 
 	mu        sync.Mutex
 	session   *session          // nil while not connected
@@ -120,7 +122,7 @@ func NewBridge(o BridgeOptions) (*Bridge, error) {
 	}
 	return &Bridge{
 		o: o, secret: secret, log: o.Logger.With("mcp", o.Server.Name), trouble: errStarting,
-		turns: picture.Shared(), listed: make(chan struct{}, 1), offered: map[string]bool{},
+		looking: picture.NewTurns(), turns: picture.Shared(), listed: make(chan struct{}, 1), offered: map[string]bool{},
 	}, nil
 }
 
