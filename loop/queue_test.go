@@ -1,6 +1,7 @@
 package loop_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -206,6 +207,12 @@ func TestResultsAreBoundedInBytes(t *testing.T) {
 	q.s.Run = &loop.Run{Turn: &loop.Turn{Calls: []loop.Call{{End: &schemas.ToolExecutionEnd{Result: text}}, {}}}}
 	if n := q.s.Bytes() - before; n < 2<<20 {
 		t.Errorf("a result takes %d bytes", n)
+	}
+	args := json.RawMessage(`"` + megabytes(1).Text + `"`)
+	before = q.s.Bytes()
+	q.s.Run.Turn.Calls[1] = loop.Call{ToolCall: schemas.ToolCall{Arguments: args}, Approval: &loop.Approval{Args: args}}
+	if n := q.s.Bytes() - before; n < 2<<20 {
+		t.Errorf("a call that waits takes %d bytes", n)
 	}
 	if why := q.s.TooLarge(schemas.TextResult(megabytes(1).Text)); why != "" {
 		t.Errorf("a result that there is room for: %s", why)

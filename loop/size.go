@@ -69,7 +69,7 @@ func (s *State) TooLarge(r schemas.ToolResult) string {
 // partBytes is an estimate of what a message, an input or a tool takes besides its texts.
 const partBytes = 256
 
-// Bytes estimates the memory of the state: its context, its tools and the inputs that wait.
+// Bytes estimates the memory of the state: its context, its tools, the calls under way and the inputs that wait.
 func (s *State) Bytes() (n int) {
 	for _, e := range s.Messages {
 		if n += (schemas.Messages{e.Message.Message}).Size(); !isOutline(e.Message.Message) {
@@ -85,11 +85,43 @@ func (s *State) Bytes() (n int) {
 		for _, e := range r.Context { // most of its messages may be those of the session
 			n += schemas.Messages{e.Message.Message}.Size()
 		}
-		n += s.results().Size()
+		n += s.results().Size() + r.Turn.bytes()
+	}
+	if sum := s.summing(); sum != nil {
+		for _, m := range sum.Good {
+			n += schemas.Messages{m.Message}.Size()
+		}
+	}
+	for _, o := range s.Owed {
+		n += partBytes + len(o.Data)
 	}
 	for _, queue := range queues {
 		for _, in := range queue {
 			n += partBytes + in.Messages.Size()
+		}
+	}
+	return n
+}
+
+// bytes estimates what a turn takes besides its messages. A state that was loaded from a snapshot has the reply and its
+// arguments once more, and the driver has those that it has prepared.
+func (t *Turn) bytes() (n int) {
+	if t == nil {
+		return 0
+	}
+	if t.Reply != nil {
+		n = schemas.Messages{t.Reply}.Size()
+	}
+	for _, c := range t.Calls {
+		n += partBytes + len(c.ToolCall.Arguments)
+		if c.Decision != nil {
+			n += len(c.Decision.Args)
+		}
+		if a := c.Approval; a != nil {
+			n += len(a.Args)
+			if a.Answer != nil {
+				n += len(a.Answer.Args)
+			}
 		}
 	}
 	return n

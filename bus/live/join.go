@@ -89,7 +89,9 @@ func (e *eventUpdates) buffer(update schemas.Update) {
 }
 
 func (e *eventUpdates) join(event schemas.StreamEvent) {
-	e.size += len(event.Delta) + len(event.Content)
+	if e.size += len(event.Delta) + len(event.Content); event.ToolCall != nil {
+		e.size += len(event.ToolCall.Arguments)
+	}
 	if last := len(e.events) - 1; last >= 0 && isDelta(event) && event.Type == e.events[last].Type &&
 		event.ContentIndex == e.events[last].ContentIndex {
 		e.tail = append(e.tail, event.Delta...)

@@ -210,6 +210,11 @@ func TestUpdatesOverThePayloadLimitWarnOnce(t *testing.T) {
 	var log bytes.Buffer
 	u := live.New(c, live.Options{Interval: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	large := strings.Repeat("x", int(c.NATS().MaxPayload())+1)
+	call := &schemas.ToolCall{Arguments: []byte(`"` + large + `"`)}
+	u.Update(context.Background(), delta("s1", 19, schemas.StreamEvent{Type: schemas.StreamToolCallEnd, ToolCall: call}))
+	if !strings.Contains(log.String(), fmt.Sprintf("bytes=%d ", len(large)+2)) { // those of the arguments alone
+		t.Errorf("it was encoded: %.500s", log.String())
+	}
 	for i := range 10 {
 		u.Update(context.Background(), schemas.Update{Session: "s1", Event: uint64(i + 1), Time: time.Now(), Source: "/w",
 			Data: &schemas.ToolExecutionUpdate{ToolCallID: "x", ToolName: "bash", PartialResult: schemas.TextResult(large)}})

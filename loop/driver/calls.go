@@ -13,10 +13,10 @@ import (
 
 // begunCall is a tool call that this process has begun and that has no result yet. Without a flag it was dispatched.
 type begunCall struct {
-	args      json.RawMessage
-	waiting   bool // for an approval; not dispatched
-	queued    bool // prepared, and not dispatched: the call window has no room yet ([loop.State.BeyondWindow])
-	cancelled bool // the worker was asked to stop
+	args      json.RawMessage // while it is queued
+	waiting   bool            // for an approval; not dispatched
+	queued    bool            // prepared, and not dispatched: the call window has no room yet ([loop.State.BeyondWindow])
+	cancelled bool            // the worker was asked to stop
 	span      Span
 }
 
@@ -55,6 +55,11 @@ func (d *Driver) runTools(ctx context.Context, step loop.RunTools) error {
 	unready := d.unready(step)
 	d.mu.Unlock()
 	switch {
+	case unready && !step.Aborted:
+		if err := d.room(); err != nil { // for the reply, which was not known when the model was called
+			return err
+		}
+		return d.beginCalls(ctx, step)
 	case unready:
 		return d.beginCalls(ctx, step)
 	case step.Aborted:
@@ -160,6 +165,7 @@ func (d *Driver) dequeue(step loop.RunTools) (ready []schemas.ToolRequest) {
 		if f := d.begun[call.Key]; call.End == nil && f != nil && f.queued && !beyond[i] {
 			f.queued = false
 			ready = append(ready, d.toolRequest(call, f.args))
+			f.args = nil // a session at rest does not keep them
 		}
 	}
 	return ready

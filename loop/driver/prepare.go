@@ -150,7 +150,7 @@ func (d *Driver) approve(ctx context.Context, i int, args json.RawMessage) (agre
 		if err := d.setApprovalTimer(ctx, call); err != nil {
 			return nil, err
 		}
-		d.begun[call.Key] = &begunCall{args: args, waiting: true}
+		d.begun[call.Key] = &begunCall{waiting: true}
 		return nil, errAwaitsApproval
 	}
 	if denied := call.Denied(); denied != "" {

@@ -80,6 +80,9 @@ func (d *Driver) startRun(ctx context.Context, step loop.StartRun) error {
 	var before schemas.RunConfig
 	first := false
 	d.View(func(s *loop.State) { seq, set, before, first = s.Seq, s.Settings.Clone(), s.Config, s.Runs == 0 })
+	if err := d.room(); err != nil {
+		return err
+	}
 	config, failure := d.configure(ctx, set)
 	if failure == nil && len(step.Inputs) > 0 {
 		if asked, err := d.askBegin(ctx, step.Inputs[0], config); asked {

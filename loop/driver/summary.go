@@ -59,6 +59,9 @@ func (d *Driver) summarize(ctx context.Context, step loop.Summarize) error {
 	if over, err := d.waitUntil(ctx, step.NotBefore); !over || err != nil {
 		return err
 	}
+	if err := d.room(); err != nil {
+		return err
+	}
 	if asked, err := d.askBeforeCompact(ctx); asked || err != nil {
 		return err
 	}

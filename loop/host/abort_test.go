@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -18,15 +19,19 @@ type crowded struct {
 	*looptest.Rig
 	answer     chan struct{} // ends the reply to "other"
 	requests   []string      // the sessions whose model was asked
+	replies    map[string]*schemas.AssistantMessage
 	delivering sync.WaitGroup
 }
 
-func newCrowded(t *testing.T) *crowded {
-	c := &crowded{answer: make(chan struct{})}
+// newCrowded has the vendor say that the context of s1 has so many tokens. From 200,000 it is to be compacted.
+func newCrowded(t *testing.T, tokens int64) *crowded {
+	first := looptest.CallTool("c1")
+	first.Usage.TotalTokens = tokens
+	c := &crowded{answer: make(chan struct{}), replies: map[string]*schemas.AssistantMessage{"s1": first}}
 	model := looptest.ModelFunc(func(ctx context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, error) {
 		c.requests = append(c.requests, req.SessionID)
-		if req.SessionID == "s1" {
-			return looptest.CallTool("c1"), nil
+		if reply := c.replies[req.SessionID]; reply != nil {
+			return reply, nil
 		}
 		select {
 		case <-c.answer:
@@ -35,7 +40,11 @@ func newCrowded(t *testing.T) *crowded {
 			return nil, ctx.Err()
 		}
 	})
-	c.Rig = looptest.New(t, model, func(o *host.Options) { o.WorkBytes = 4 * 700 << 10 })
+	c.Rig = looptest.New(t, model, func(o *host.Options) {
+		o.WorkBytes = 4 * 700 << 10
+		o.Defaults.Compaction = schemas.CompactionPolicy{Enabled: true, ReserveTokens: 100, KeepRecentTokens: 1}
+		o.Window = func(schemas.ModelRef) int64 { return 200_000 }
+	})
 	c.deliver("s1", "prompt", looptest.Prompt(strings.Repeat("x", 400<<10)))
 	c.deliver("other", "prompt", looptest.Prompt(strings.Repeat("x", 500<<10)))
 	return c
@@ -47,7 +56,7 @@ func (c *crowded) deliver(session, id string, data schemas.CommandData) {
 		cmd := looptest.Command(id, data)
 		cmd.Session = session
 		err := c.Host.Deliver(c.T.Context(), cmd, nil)
-		for errors.Is(err, schemas.ErrLater) {
+		for errors.Is(err, schemas.ErrLater) || errors.Is(err, context.Canceled) {
 			err = c.Host.Deliver(c.T.Context(), cmd, nil)
 		}
 		if err != nil {
@@ -71,7 +80,7 @@ func (c *crowded) end(requests string) {
 func TestAbortsWaitForNoRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrowded(t)
+		c := newCrowded(t, 0)
 		call := c.Tools.Take(t)
 		c.deliver("s1", "abort", &schemas.Abort{})
 		if len(c.Tools.Cancelled) != 1 {
@@ -88,7 +97,7 @@ func TestAbortsWaitForNoRoom(t *testing.T) {
 func TestWaitingDeliveriesFollowTheAbort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrowded(t)
+		c := newCrowded(t, 0)
 		id, result := looptest.AnswerTo(c.Tools.Take(t), "done")
 		c.deliver("s1", id, result)
 		if n := c.Count(schemas.EventToolExecutionEnd); n > 0 {
@@ -104,7 +113,7 @@ func TestWaitingDeliveriesFollowTheAbort(t *testing.T) {
 func TestAnAbortedSessionWaitsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrowded(t)
+		c := newCrowded(t, 0)
 		id, result := looptest.AnswerTo(c.Tools.Take(t), "done")
 		c.deliver("s1", "abort", &schemas.Abort{})
 		c.deliver("s1", "next", looptest.Prompt("next"))
@@ -113,5 +122,43 @@ func TestAnAbortedSessionWaitsAgain(t *testing.T) {
 			t.Errorf("%d runs ended, want the aborted one", n)
 		}
 		c.end("s1 other s1")
+	})
+}
+
+// A summary is a call of a model, too: the room for aborts is not for it.
+func TestSummariesDoNotKeepTheRoomForAborts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowded(t, 1_000_000)
+		id, result := looptest.AnswerTo(c.Tools.Take(t), "done")
+		c.replies["s1"] = looptest.Say("summary")
+		c.deliver("s1", "abort", &schemas.Abort{})
+		c.deliver("s1", "next", looptest.Prompt("next"))
+		c.deliver("s1", id, result)
+		if n := c.Count(schemas.EventAgentEnd); n != 1 {
+			t.Errorf("%d runs ended, want the aborted one", n)
+		}
+		c.end("s1 other s1 s1")
+	})
+}
+
+// A reply may be larger than all that the session had: it takes room before its calls begin.
+func TestLargeCallsTakeRoomBeforeTheyBegin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowded(t, 0)
+		c.Tools.TakeAll()
+		large := looptest.CallTool("c2")
+		call := large.Content[0].(schemas.ToolCall)
+		call.Arguments = json.RawMessage(`{"v":"` + strings.Repeat("x", 250<<10) + `"}`)
+		large.Content[0], c.replies["third"] = call, large
+		c.deliver("third", "prompt", looptest.Prompt("small"))
+		if n := len(c.Tools.TakeAll()); n > 0 {
+			t.Errorf("%d calls were dispatched, although there is no room", n)
+		}
+		c.end("s1 other third")
+		if n := len(c.Tools.TakeAll()); n != 1 {
+			t.Errorf("%d calls were dispatched once there is room", n)
+		}
 	})
 }

@@ -44,7 +44,7 @@ func (h *Host) loadInto(ctx context.Context, e *entry, got room) (size int, load
 		return 0, false, fmt.Errorf("load session %s %w", e.session, err)
 	}
 	size = state.Bytes()
-	if loaded = h.rooms.enough(&got, size); !loaded {
+	if loaded = h.rooms.grow(&got, size, false); !loaded {
 		e.log = nil
 		log.Close()
 		return size, false, nil
@@ -53,7 +53,7 @@ func (h *Host) loadInto(ctx context.Context, e *entry, got room) (size int, load
 	e.abort.only = got.class == urgent
 	e.driver = driver.New(driver.Options{
 		Deps: h.o.Deps, Log: log, Opened: opened, Configure: h.configure, InputHooks: h.inputHooks, Expand: h.expand,
-		Path: h.path, Room: func(bytes int) error { return h.grow(e, bytes) },
+		Path: h.path, Room: func(bytes int) error { return h.grow(e, bytes, true) },
 	}, state)
 	h.mu.Lock()
 	e.bytes = size
@@ -63,12 +63,13 @@ func (h *Host) loadInto(ctx context.Context, e *entry, got room) (size int, load
 	return size, true, nil
 }
 
-// grow takes more room for an entry at work. The error wraps [schemas.ErrLater] if there is none.
-func (h *Host) grow(e *entry, bytes int) error {
+// grow takes more room for an entry at work, which goes on with its run unless it is only weighed. The error wraps
+// [schemas.ErrLater] if there is none.
+func (h *Host) grow(e *entry, bytes int, goesOn bool) error {
 	h.mu.Lock()
 	var closing []*entry
 	had, aborting := e.room.bytes, e.room.class == urgent
-	ok := h.rooms.grow(&e.room, bytes)
+	ok := h.rooms.grow(&e.room, bytes, goesOn)
 	if more := e.room.bytes - had; more != 0 {
 		h.working += more
 		closing = h.evict()
@@ -78,7 +79,7 @@ func (h *Host) grow(e *entry, bytes int) error {
 	switch {
 	case ok:
 		return nil
-	case aborting:
+	case aborting && goesOn:
 		return fmt.Errorf("session %s with %d bytes waits until others rest: %w", e.session, bytes, errAbortedOnly)
 	}
 	return fmt.Errorf("session %s has grown to %d bytes, and waits until others rest: %w", e.session, bytes,
@@ -103,12 +104,12 @@ func (h *Host) weigh(e *entry) (broken bool) {
 	e.driver.View(func(st *loop.State) { n = st.Bytes() })
 	h.mu.Lock()
 	e.bytes = n
-	rests := e.users == 1 || e.room.class == urgent
+	last := e.users == 1
 	h.mu.Unlock()
-	if rests {
+	if last {
 		return false
 	}
-	err := h.grow(e, n)
+	err := h.grow(e, n, false)
 	if err != nil {
 		e.driver.GiveUp(err)
 	}

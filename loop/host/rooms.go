@@ -114,9 +114,13 @@ func (r *rooms) waitOr(ctx context.Context, bytes int, abort <-chan struct{}) (r
 
 // grow takes what the room of a session lacks that has grown, and reports whether there is as much. A session may have
 // a quarter more than its room: whoever steers it would else have it given up each time, while others wait. What more
-// it needs in its room it gets before those who wait, as it keeps what it has until then.
-func (r *rooms) grow(has *room, bytes int) bool {
+// it needs in its room it gets before those who wait, as it keeps what it has until then. One that is to be aborted
+// stays in the room for that, unless it leaves that to go on.
+func (r *rooms) grow(has *room, bytes int, goesOn bool) bool {
 	c := classOf(bytes)
+	if has.class == urgent && !goesOn {
+		c = urgent
+	}
 	n := min(bytes, r.limit[c])
 	if c < has.class && has.class != urgent || c == has.class && n <= has.bytes+has.bytes/4 {
 		return true
@@ -134,12 +138,6 @@ func (r *rooms) grow(has *room, bytes int) bool {
 		has.bytes, has.leave = n, append(has.leave, leave)
 	}
 	return ok
-}
-
-// enough reports whether a session that was loaded fits into its room, after it has grown if need be. One that is to be
-// aborted does not grow out of its room before it calls its model.
-func (r *rooms) enough(has *room, bytes int) bool {
-	return has.class == urgent && min(bytes, r.limit[urgent]) <= has.bytes || r.grow(has, bytes)
 }
 
 // free gives the room back. To free it again does nothing.

@@ -25,25 +25,25 @@ func TestRooms(t *testing.T) {
 	all := try(mediumSession+1, true)
 	try(mediumSession+2, false)
 	half := try(limit/2, true)
-	if !r.grow(&half, limit*3/4) || half.bytes != limit*3/4 {
+	if !r.grow(&half, limit*3/4, true) || half.bytes != limit*3/4 {
 		t.Errorf("a session that grows has room for %d bytes", half.bytes)
 	}
 	try(limit/2, false)
-	if !r.grow(&half, limit*7/8) || half.bytes != limit*3/4 {
+	if !r.grow(&half, limit*7/8, true) || half.bytes != limit*3/4 {
 		t.Errorf("a session that grows a little has room for %d bytes", half.bytes)
 	}
 	try(smallSession, true)
-	if r.grow(&half, mediumSession+1) || half.class != medium || half.bytes != limit*3/4 {
+	if r.grow(&half, mediumSession+1, true) || half.class != medium || half.bytes != limit*3/4 {
 		t.Errorf("a session that becomes large has room for %d bytes of class %d", half.bytes, half.class)
 	}
 	all.free()
 	all.free()
-	if !r.grow(&half, largeSession) || half.class != large || half.bytes != limit {
+	if !r.grow(&half, largeSession, true) || half.class != large || half.bytes != limit {
 		t.Errorf("a session that has become large has room for %d bytes of class %d", half.bytes, half.class)
 	}
 	other := try(limit, true)
 	other.free()
-	if !r.grow(&half, limit/2) || half.class != large {
+	if !r.grow(&half, limit/2, true) || half.class != large {
 		t.Error("a session that shrinks has lost its room")
 	}
 	half.free()
@@ -56,6 +56,48 @@ func TestRooms(t *testing.T) {
 	}
 	if _, err := r.wait(context.Background(), smallSession); err != nil {
 		t.Error(err)
+	}
+}
+
+// A session that is to be aborted has room of its own, and takes more of that when it grows. To go on it leaves it.
+func TestTheRoomForAborts(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	r := newRooms(4 * limit)
+	abort := make(chan struct{})
+	close(abort)
+	medium, ok := r.try(limit)
+	if !ok {
+		t.Fatal("no room")
+	}
+	has, err := r.waitOr(t.Context(), limit/2, abort)
+	if err != nil || has.class != urgent {
+		t.Fatal(has, err)
+	}
+	if !r.grow(&has, limit*9/16, false) || has.bytes != limit/2 {
+		t.Errorf("one that grows a little has room for %d bytes", has.bytes)
+	}
+	if !r.grow(&has, limit*3/4, false) || has.bytes != limit*3/4 || has.class != urgent {
+		t.Errorf("one that grows has room for %d bytes of class %d", has.bytes, has.class)
+	}
+	other, err := r.waitOr(t.Context(), limit/4, abort) // takes none: it is small
+	if err != nil || other.bytes != 0 {
+		t.Error(other, err)
+	}
+	if other, err = r.waitIn(ended, urgent, limit/4); err != nil {
+		t.Error(err)
+	}
+	if r.grow(&has, limit, false) || r.grow(&has, limit*3/4, true) || has.bytes != limit*3/4 {
+		t.Errorf("there is no room, and it has %d bytes", has.bytes)
+	}
+	medium.free()
+	if !r.grow(&has, limit*3/4, true) || has.class == urgent {
+		t.Error("it does not go on although there is room")
+	}
+	has.free()
+	other.free()
+	if !r.of[urgent].Idle() {
+		t.Error("room was not given back")
 	}
 }
 

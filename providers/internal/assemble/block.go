@@ -11,6 +11,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
+// parsing has the turns of arguments that are not small to be parsed: each is copied a few times.
+var parsing = make(chan struct{}, 2)
+
 // A Block is one block of the reply: text, thinking or a tool call. The API package maps a vendor's indexes to
 // blocks. Any number of blocks may be open at once.
 type Block struct {
@@ -95,7 +98,8 @@ func (b *Block) Replace(text string) {
 	b.text.WriteString(wtf8.Clean(text))
 }
 
-// Text returns the text, or the JSON of the arguments, received so far.
+// Text returns the text, or the JSON of the arguments, received so far. It returns nothing for a tool call that has
+// ended.
 func (b *Block) Text() string { return b.text.String() }
 
 // Sign sets the vendor's signature and replaces an earlier one. The signature is kept byte for byte. Sign may be called
@@ -163,6 +167,7 @@ func (b *Block) End() {
 		e.Type, e.Content = schemas.StreamThinkingEnd, b.text.String()
 	case schemas.ContentToolCall:
 		b.arguments, b.incomplete = b.parseArguments()
+		b.text = strings.Builder{} // the arguments replace it, and may be as large
 		call := b.toolCall()
 		e.Type, e.ToolCall = schemas.StreamToolCallEnd, &call
 	}
@@ -172,6 +177,10 @@ func (b *Block) End() {
 // parseArguments returns the arguments of a call as valid JSON, or {} if the reply has too many JSON values. They are
 // incomplete if the text is no JSON: it was cut off, or has a mistake.
 func (b *Block) parseArguments() (arguments json.RawMessage, incomplete bool) {
+	if b.text.Len() > small {
+		parsing <- struct{}{}
+		defer func() { <-parsing }()
+	}
 	arguments, complete := partialjson.Parse(b.text.String())
 	if !b.s.countValues(arguments) {
 		arguments = json.RawMessage("{}")

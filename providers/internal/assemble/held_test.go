@@ -2,6 +2,8 @@ package assemble_test
 
 import (
 	"context"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/loopbus/loopbus/providers/internal/assemble"
@@ -40,6 +42,51 @@ func TestTheLargestReplyMakesRoom(t *testing.T) {
 	if c, m := <-code, <-ended; c != schemas.FailureOverloaded || m.StopReason != schemas.StopError ||
 		m.Content.JoinText() != "so far" {
 		t.Errorf("the largest reply ends with %s, %s %q", c, m.StopReason, m.ErrorMessage)
+	}
+}
+
+// A large reply that has to release its memory does not go on in the message about that.
+func TestALargeReplyThatMakesRoomHasNoContent(t *testing.T) {
+	_, final := collect(t, t.Context(), request(), func(_ context.Context, s *assemble.Stream) error {
+		for range 3 {
+			s.OpenToolCall("c", "echo").Delta(`{"v":"` + strings.Repeat("x", 1<<20))
+		}
+		share := s.Share()
+		defer share.Release()
+		return share.Hold(300 << 20)
+	})
+	if final.StopReason != schemas.StopError || len(final.Content) > 0 {
+		t.Errorf("it ends with %s and %d contents", final.StopReason, len(final.Content))
+	}
+}
+
+// The arguments of a call are in memory once when it has ended, also while the reply goes on.
+func TestArgumentsAreKeptOnce(t *testing.T) { // not parallel: it measures the heap
+	const size, calls = 3 << 20, 5
+	held := func() int {
+		for range 2 {
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	before := held()
+	for e, err := range assemble.Run(t.Context(), request(), func(_ context.Context, s *assemble.Stream) error {
+		for range calls {
+			b := s.OpenToolCall("c", "echo")
+			b.Delta(`{"v":"` + strings.Repeat("x", size) + `"}`)
+			b.End()
+		}
+		if n := held() - before; n > (calls+1)*size {
+			t.Errorf("%d calls of %d bytes take %d", calls, size, n)
+		}
+		s.Finish(schemas.StopToolUse)
+		return nil
+	}) {
+		if err != nil || e.Type == schemas.StreamError {
+			t.Error(err, e.Message)
+		}
 	}
 }
 

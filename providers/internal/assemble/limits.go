@@ -10,6 +10,9 @@ import (
 // blockSize is about how many bytes a block uses besides its texts.
 const blockSize = 256
 
+// small is the size of texts and replies, in bytes, of which there may be many.
+const small = 256 << 10
+
 // maxBlocks limits the blocks of a reply, whatever their kind: an empty block uses memory too.
 const maxBlocks = 10_000
 

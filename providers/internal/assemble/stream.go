@@ -1,6 +1,7 @@
 package assemble
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,9 @@ func Run(ctx context.Context, req *providers.Request,
 			err = s.guard(inner, play)
 		}
 		s.pause()
+		if s.size > small && held.Ended(cmp.Or(s.exceeded, err, context.Cause(inner))) {
+			s.blocks = nil // the message would have what it has to release
+		}
 		switch {
 		case ctx.Err() != nil:
 			s.end(schemas.StopAborted, "", providers.TextAborted)
