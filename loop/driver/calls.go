@@ -55,12 +55,12 @@ func (d *Driver) runTools(ctx context.Context, step loop.RunTools) error {
 	unready := d.unready(step)
 	d.mu.Unlock()
 	switch {
-	case unready && !step.Aborted:
-		if err := d.room(); err != nil { // for the reply, which was not known when the model was called
-			return err
-		}
-		return d.beginCalls(ctx, step)
 	case unready:
+		if !step.Aborted {
+			if err := d.room(); err != nil { // for the reply, which was not known when the model was called
+				return err
+			}
+		}
 		return d.beginCalls(ctx, step)
 	case step.Aborted:
 		return d.awaitCancelled(ctx, step)

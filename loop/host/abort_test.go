@@ -109,37 +109,33 @@ func TestWaitingDeliveriesFollowTheAbort(t *testing.T) {
 	})
 }
 
-// A session that has more to do than to be aborted waits again, and does not call its model meanwhile.
+// A session that has more to do than to be aborted waits again: another run, or the compaction before it, whose summary
+// is a call of a model, too.
 func TestAnAbortedSessionWaitsAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowded(t, 0)
-		id, result := looptest.AnswerTo(c.Tools.Take(t), "done")
-		c.deliver("s1", "abort", &schemas.Abort{})
-		c.deliver("s1", "next", looptest.Prompt("next"))
-		c.deliver("s1", id, result)
-		if n := c.Count(schemas.EventAgentEnd); n != 1 {
-			t.Errorf("%d runs ended, want the aborted one", n)
-		}
-		c.end("s1 other s1")
-	})
-}
-
-// A summary is a call of a model, too: the room for aborts is not for it.
-func TestSummariesDoNotKeepTheRoomForAborts(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowded(t, 1_000_000)
-		id, result := looptest.AnswerTo(c.Tools.Take(t), "done")
-		c.replies["s1"] = looptest.Say("summary")
-		c.deliver("s1", "abort", &schemas.Abort{})
-		c.deliver("s1", "next", looptest.Prompt("next"))
-		c.deliver("s1", id, result)
-		if n := c.Count(schemas.EventAgentEnd); n != 1 {
-			t.Errorf("%d runs ended, want the aborted one", n)
-		}
-		c.end("s1 other s1 s1")
-	})
+	for name, c := range map[string]struct {
+		tokens   int64
+		requests string
+	}{
+		"for a run":        {0, "s1 other s1"},
+		"for a compaction": {1_000_000, "s1 other s1 s1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newCrowded(t, c.tokens)
+				id, result := looptest.AnswerTo(r.Tools.Take(t), "done")
+				r.replies["s1"] = looptest.Say("done")
+				r.deliver("s1", "abort", &schemas.Abort{})
+				r.deliver("s1", "next", looptest.Prompt("next"))
+				r.deliver("s1", id, result)
+				if begun, ended := r.Count(schemas.EventAgentStart), r.Count(schemas.EventAgentEnd); begun != 1 || ended != 1 {
+					t.Errorf("%d runs began and %d ended, want the aborted one", begun, ended)
+				}
+				r.end(c.requests)
+			})
+		})
+	}
 }
 
 // A reply may be larger than all that the session had: it takes room before its calls begin.

@@ -37,7 +37,7 @@ func (h *Host) deliver(ctx context.Context, c schemas.Command, entered func()) e
 		return h.dispatch(ctx, c, entered)
 	}
 	err := h.dispatch(abortive(ctx), c, entered)
-	if errors.Is(err, errAbortedOnly) { // it is aborted
+	if errors.Is(err, errAbortedOnly) { // it is aborted, and waits as others do for room to go on
 		err = h.dispatch(ctx, c, entered)
 	}
 	return err

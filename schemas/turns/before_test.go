@@ -79,28 +79,35 @@ func TestTurnsOutOfTurn(t *testing.T) {
 	})
 }
 
-// However much those take who are served before somebody, that one is served when those have ended who came first.
+// However many come later and are served before somebody, that one is served when those have ended who came first.
 func TestTurnsStarveNobody(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, 100)
-		for n := range 10 {
-			c.wait(t.Context(), n, 9)
-		}
-		c.want("small ones", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
-		c.wait(t.Context(), 50, 90)
-		c.want("a large one waits")
-		for n := range 10 {
-			c.end(n)
-			c.wait(t.Context(), 100+n, 9)
-			if n < 9 {
-				c.want("while small ones go on to come", []int{100}[:max(0, 1-n)]...)
+	for large, before := range map[int][]int{
+		90: {100}, // there is enough for both
+		95: nil,   // whoever goes before the large one would keep it waiting
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCrowd(t, 100)
+			for n := range 10 {
+				c.wait(t.Context(), n, 9)
 			}
-		}
-		if len(c.got) == 0 || c.got[0] != 50 {
-			t.Errorf("turns of %v, want that of the large one", c.got)
-		}
-	})
+			c.want("small ones", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+			c.wait(t.Context(), 50, large)
+			c.want("a large one waits")
+			for n := range 10 {
+				c.end(n)
+				c.wait(t.Context(), 100+n, 9)
+				switch n {
+				case 0:
+					c.want("the first that comes later", before...)
+				case 9:
+					c.want("the large one, once those have ended who came first", 50)
+				default:
+					c.want("others that come later")
+				}
+			}
+		})
+	}
 }
 
 // Who has units already takes more of them before all who wait, and who leaves takes its turn along.

@@ -27,13 +27,27 @@ import (
 func TestMain(m *testing.M) {
 	leaveMainThread()
 	bash.RunHelper()
-	actAsNobody()
-	actAsMachineThatMounts()
+	actAs(nobodyEnv, checksOfNobody)
+	actAs(sharedMountsEnv, mountForCommands)
 	actAsWorkerWithOtherProc()
-	actAsWorker()
+	actAs(workerEnv, work)
 	actAsAttacker()
 	actAsDeserter()
 	goleak.VerifyTestMain(m)
+}
+
+// actAs makes the test binary another process, which does what do does, if the variable is set. It does not return in
+// such a process.
+func actAs(variable string, do func(value string) error) {
+	value := os.Getenv(variable)
+	if value == "" {
+		return
+	}
+	if err := do(value); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 func setUp(t *testing.T, o bash.Options) (tool tools.Tool, root string) {

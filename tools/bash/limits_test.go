@@ -158,19 +158,7 @@ func copySelf(t *testing.T, dir string) string {
 	return path
 }
 
-// actAsNobody makes the checks in a process of their user, and does not return there.
-func actAsNobody() {
-	root := os.Getenv(nobodyEnv)
-	if root == "" {
-		return
-	}
-	if err := checksOfNobody(root); err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
+// checksOfNobody makes the checks in a process of their user.
 func checksOfNobody(root string) error {
 	w, err := workspace.Open(workspace.Options{Root: root})
 	if err != nil {

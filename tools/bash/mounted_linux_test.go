@@ -25,25 +25,14 @@ const sharedMountsEnv = "LOOPBUS_TEST_SHARED_MOUNTS"
 // later is where such a machine mounts a file system of anybody's while a command runs.
 const later = "/mnt"
 
+// mountedSpec describes such a machine. Dir is of [dirOfNobody], and Worker a [workerSpec].
 type mountedSpec struct {
 	Dir    string
 	User   int // of the worker
 	Worker string
 }
 
-// actAsMachineThatMounts does not return in a process that is for that.
-func actAsMachineThatMounts() {
-	raw := os.Getenv(sharedMountsEnv)
-	if raw == "" {
-		return
-	}
-	if err := mountForCommands(raw); err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
+// mountForCommands is such a machine.
 func mountForCommands(raw string) error {
 	var spec mountedSpec
 	if err := json.Unmarshal([]byte(raw), &spec); err != nil {

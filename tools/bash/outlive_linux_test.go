@@ -29,21 +29,7 @@ type workerSpec struct {
 	Sandbox             bash.Sandbox
 }
 
-// actAsWorker runs the command, and does not return in a process that is for that. It says when the command has ended,
-// and exits when its input does.
-func actAsWorker() {
-	raw := os.Getenv(workerEnv)
-	if raw == "" {
-		return
-	}
-	err := work(raw)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
+// work runs the command of a workerSpec. It says when the command has ended, and returns when its input ends.
 func work(raw string) error {
 	var spec workerSpec
 	if err := json.Unmarshal([]byte(raw), &spec); err != nil {
