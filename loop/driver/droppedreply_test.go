@@ -2,10 +2,9 @@ package driver_test
 
 import (
 	"context"
-	"errors"
-	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/loop/internal/jsonroom"
@@ -16,6 +15,10 @@ import (
 // TestRepliesWithoutRoomAreAskedForAgain has so many large replies wait to be stored that another one may not wait: it
 // fails, and is retried. The test is not parallel, as the room is that of the process.
 func TestRepliesWithoutRoomAreAskedForAgain(t *testing.T) {
+	synctest.Test(t, testRepliesWithoutRoom)
+}
+
+func testRepliesWithoutRoom(t *testing.T) {
 	const all = 128 << 20
 	stored, err := jsonroom.Replies.Wait(t.Context(), all)
 	if err != nil {
@@ -29,12 +32,7 @@ func TestRepliesWithoutRoomAreAskedForAgain(t *testing.T) {
 		}
 		waited <- err
 	}()
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	for !errors.Is(err, jsonroom.ErrFull) { // until the other one waits
-		runtime.Gosched()
-		_, err = jsonroom.Replies.Wait(gone, 1<<20)
-	}
+	synctest.Wait() // until the other one waits
 	asked := 0
 	r := looptest.New(t, looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage,
 		error) {
