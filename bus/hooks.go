@@ -33,11 +33,15 @@ func (h *Hooks) Ask(ctx context.Context, to schemas.HookRef, req schemas.HookReq
 
 func (h *Hooks) ask(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer,
 	err error) {
+	room := h.conn.nc.MaxPayload() - natsio.HeaderRoom
+	if n := req.Messages.Size(); int64(n) > hopeless*room { // not encoded, as that takes several times as much memory
+		return a, fmt.Errorf("the request has some %d bytes, and a message takes %d", n, room)
+	}
 	data, err := schemas.Marshal(req)
 	if err != nil {
 		return a, err
 	}
-	if room := h.conn.nc.MaxPayload() - natsio.HeaderRoom; int64(len(data)) > room {
+	if int64(len(data)) > room {
 		return a, fmt.Errorf("the request has %d bytes, and a message takes %d", len(data), room)
 	}
 	limit, cancel := context.WithTimeoutCause(ctx, to.Timeout(), errNoAnswer)
@@ -55,5 +59,8 @@ func (h *Hooks) ask(ctx context.Context, to schemas.HookRef, req schemas.HookReq
 	}
 	return schemas.ParseHookAnswer(reply.Data)
 }
+
+// hopeless is how many messages of the bus a request has that is too large whatever the estimate of its size adds.
+const hopeless = 4
 
 var errNoAnswer = errors.New("no answer in time")

@@ -69,8 +69,19 @@ func (s *State) TooLarge(r schemas.ToolResult) string {
 // partBytes is an estimate of what a message, an input or a tool takes besides its texts.
 const partBytes = 256
 
-// Bytes estimates the memory of the state: its context, its tools, the calls under way and the inputs that wait.
+// Bytes estimates the memory of the state: its context, its settings, its tools, the calls under way and the inputs
+// that wait. It counts each text that may be large.
 func (s *State) Bytes() (n int) {
+	n = len(s.Config.SystemPrompt) + textBytes(s.Settings.SystemPrompt) + len(s.Name) + len(s.ErrorMessage)
+	if s.Origin != nil {
+		n += len(s.Origin.Text)
+	}
+	if s.Parent != nil {
+		n += len(s.Parent.Text)
+	}
+	if s.LastEnd != nil {
+		n += len(s.LastEnd.ErrorMessage)
+	}
 	for _, e := range s.Messages {
 		if n += (schemas.Messages{e.Message.Message}).Size(); !isOutline(e.Message.Message) {
 			n += partBytes
@@ -85,20 +96,74 @@ func (s *State) Bytes() (n int) {
 		for _, e := range r.Context { // most of its messages may be those of the session
 			n += schemas.Messages{e.Message.Message}.Size()
 		}
-		n += s.results().Size() + r.Turn.bytes()
-	}
-	if sum := s.summing(); sum != nil {
-		for _, m := range sum.Good {
-			n += schemas.Messages{m.Message}.Size()
+		n += s.results().Size() + r.Turn.bytes() + len(r.Failure)
+		if r.Last != nil {
+			n += len(r.Last.Error)
 		}
 	}
+	n += s.Navigating.bytes() + s.Compacting.bytes()
 	for _, o := range s.Owed {
-		n += partBytes + len(o.Data)
+		n += partBytes + len(o.Data) + len(o.Text)
+		if r := o.Resolved; r != nil {
+			n += len(r.Args) + len(r.Reason)
+		}
 	}
 	for _, queue := range queues {
 		for _, in := range queue {
-			n += partBytes + in.Messages.Size()
+			n += partBytes + in.Messages.Size() + decisionBytes(in.Begin)
 		}
+	}
+	return n
+}
+
+func textBytes(text *string) int {
+	if text == nil {
+		return 0
+	}
+	return len(*text)
+}
+
+// decisionBytes estimates what a decision of services takes, 0 for none.
+func decisionBytes(d *schemas.HookDecision) (n int) {
+	if d == nil {
+		return 0
+	}
+	n = partBytes + d.Messages.Size() + len(d.Args) + len(d.Reason) + len(d.Summary) + textBytes(d.SystemPrompt) +
+		textBytes(d.CustomInstructions) + textBytes(d.Label)
+	if c := d.Compaction; c != nil {
+		n += len(c.Summary) + len(c.Details)
+	}
+	for _, f := range d.Failures {
+		n += len(f.Error)
+	}
+	return n
+}
+
+func (n *Navigation) bytes() int {
+	if n == nil {
+		return 0
+	}
+	bytes := len(n.Navigate.CustomInstructions) + len(n.Navigate.Label) + n.Summing.bytes()
+	if m := n.Move; m != nil {
+		bytes += m.Copied().Size() + len(m.Text)
+		if m.Summary != nil {
+			bytes += len(m.Summary.Summary)
+		}
+	}
+	return bytes
+}
+
+func (c *Compacting) bytes() int {
+	if c == nil {
+		return 0
+	}
+	return len(c.Start.CustomInstructions) + c.Summing.bytes()
+}
+
+func (sum *Summing) bytes() int {
+	n := decisionBytes(sum.Decision) + len(sum.Failed)
+	for _, m := range sum.Good {
+		n += schemas.Messages{m.Message}.Size()
 	}
 	return n
 }
@@ -114,13 +179,11 @@ func (t *Turn) bytes() (n int) {
 	}
 	for _, c := range t.Calls {
 		n += partBytes + len(c.ToolCall.Arguments)
-		if c.Decision != nil {
-			n += len(c.Decision.Args)
-		}
+		n += decisionBytes(c.Decision)
 		if a := c.Approval; a != nil {
 			n += len(a.Args)
 			if a.Answer != nil {
-				n += len(a.Answer.Args)
+				n += len(a.Answer.Args) + len(a.Answer.Reason)
 			}
 		}
 	}

@@ -162,12 +162,7 @@ func DecodeUpdate(header map[string][]string, payload []byte) (Update, error) {
 	if err != nil {
 		return Update{}, err
 	}
-	head, nth, ok := cutLast(env.id, ".")
-	n, err := parseCount(nth)
-	if !ok || err != nil {
-		return Update{}, fmt.Errorf("schemas: %w: update id %.100q is not <session>/<event>.<n>", ErrAttribute, env.id)
-	}
-	session, seq, err := splitID(head)
+	session, seq, n, err := splitUpdateID(env.id)
 	if err != nil {
 		return Update{}, err
 	}
@@ -179,6 +174,22 @@ func DecodeUpdate(header map[string][]string, payload []byte) (Update, error) {
 		Session: session, Event: seq, N: n, Time: env.time, Source: env.source, RunID: env.runID, TurnID: env.turnID,
 		Data: data,
 	}, nil
+}
+
+// UpdateOf returns what an update belongs to, from its headers alone: its session and its event. The error wraps
+// [ErrAttribute] if its id says neither.
+func UpdateOf(header map[string][]string) (session string, event uint64, err error) {
+	session, event, _, err = splitUpdateID((&attributes{header: header}).optional(HeaderID))
+	return session, event, err
+}
+
+func splitUpdateID(id string) (session string, event, n uint64, err error) {
+	head, nth, ok := cutLast(id, ".")
+	if n, err = parseCount(nth); !ok || err != nil {
+		return "", 0, 0, fmt.Errorf("schemas: %w: update id %.100q is not <session>/<event>.<n>", ErrAttribute, id)
+	}
+	session, event, err = splitID(head)
+	return session, event, n, err
 }
 
 // DataRef returns the reference to the payload if that is stored outside the message, else "".

@@ -65,6 +65,14 @@ type TreeMessage struct {
 	Message AnyMessage `json:"message"`
 }
 
+// Copied returns the messages that the event has from another branch.
+func (d *Leaf) Copied() (ms Messages) {
+	for _, e := range d.Entries {
+		ms = append(ms, e.Message.Message)
+	}
+	return ms
+}
+
 // BranchSummary is the summary of a branch that was left. FromID is its parent, "root" for the root. FromHook is true
 // if a service has written it.
 type BranchSummary struct {

@@ -13,15 +13,13 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/backlog"
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // defaultLookEvery is the time between two checks whether a call without an answer is still in its queue.
 const defaultLookEvery = 15 * time.Second
-
-// maxUpdates is how many partial results are buffered for the caller; more are dropped.
-const maxUpdates = 256
 
 // withdrawTimeout bounds the requests for a call that its caller has given up.
 const withdrawTimeout = 5 * time.Second
@@ -48,6 +46,7 @@ type Caller struct {
 	o        CallerOptions
 	dispatch *Dispatcher
 	sub      *nats.Subscription
+	updates  *updates
 
 	mu      sync.Mutex
 	n       uint64
@@ -58,7 +57,8 @@ type Caller struct {
 // NewCaller returns a Caller that receives answers until [Caller.Close]. c has to outlive it.
 func NewCaller(c *bus.Conn, o CallerOptions) (*Caller, error) {
 	o.LookEvery = cmp.Or(o.LookEvery, defaultLookEvery)
-	caller := &Caller{conn: c, o: o, dispatch: New(c), waiting: map[schemas.CallKey]chan *schemas.ToolResponse{}}
+	caller := &Caller{conn: c, o: o, dispatch: New(c), updates: newUpdates(c),
+		waiting: map[schemas.CallKey]chan *schemas.ToolResponse{}}
 	err := schemas.CheckToken("caller", o.ID)
 	if err == nil {
 		caller.sub, err = c.NATS().Subscribe(c.Subjects().Reply(o.ID, "*"), caller.receive)
@@ -78,6 +78,7 @@ func (c *Caller) Close() {
 	defer c.mu.Unlock()
 	if !c.closed {
 		_ = c.sub.Unsubscribe() // fails only on a closed connection
+		c.updates.close()
 	}
 	c.closed = true
 }
@@ -145,17 +146,12 @@ func (c *Caller) end(call schemas.CallKey) {
 func (c *Caller) call(ctx context.Context, req schemas.ToolRequest, answer <-chan *schemas.ToolResponse,
 	update func(schemas.ToolResult),
 ) (*schemas.ToolResponse, error) {
-	var updates chan *nats.Msg
+	var updates *backlog.Queue
+	var more <-chan struct{}
 	if update != nil {
-		updates = make(chan *nats.Msg, maxUpdates)
-		sub, err := c.conn.NATS().ChanSubscribe(c.conn.Subjects().LiveUpdate(req.Session), updates)
-		if err == nil {
-			defer func() { _ = sub.Unsubscribe() }()
-			err = c.conn.NATS().Flush() // the call leaves by another connection
-		}
-		if err != nil {
-			return nil, err
-		}
+		queue, end := c.updates.follow(ctx, req)
+		defer end()
+		updates, more = queue, queue.More()
 	}
 	if err := c.dispatch.Dispatch(ctx, req, false); err != nil {
 		c.giveUp(req)
@@ -168,12 +164,17 @@ func (c *Caller) call(ctx context.Context, req schemas.ToolRequest, answer <-cha
 	defer tick.Stop()
 	for gone := false; ; {
 		select {
-		case msg := <-updates:
-			show(msg, req, update)
+		case <-more:
+			if showNext(updates, req, update); updates.Len() > 0 {
+				updates.Wake()
+			}
 			continue
 		case response := <-answer:
-			for range len(updates) { // those that were sent before the answer
-				show(<-updates, req, update)
+			if updates != nil {
+				c.updates.arrived(ctx)
+				for range updates.Len() { // those that were sent before the answer
+					showNext(updates, req, update)
+				}
 			}
 			return response, nil
 		case <-ctx.Done():
@@ -189,8 +190,14 @@ func (c *Caller) call(ctx context.Context, req schemas.ToolRequest, answer <-cha
 	}
 }
 
-// show passes a partial result to update, if it is one of the call: other clients may publish on the subject too.
-func show(msg *nats.Msg, req schemas.ToolRequest, update func(schemas.ToolResult)) {
+// showNext passes the next partial result to update, if it is one of the call: other clients may publish on the subject
+// too.
+func showNext(updates *backlog.Queue, req schemas.ToolRequest, update func(schemas.ToolResult)) {
+	msg := updates.Take()
+	defer updates.Release()
+	if msg == nil {
+		return
+	}
 	u, err := schemas.DecodeUpdate(msg.Header, msg.Data)
 	if err != nil {
 		return

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -21,3 +23,6 @@ func (u *Unserved) CheckAbsent(ctx context.Context, tools ...string) error {
 	}
 	return u.check(ctx)
 }
+
+// Updates returns the statistics of the connection for partial results.
+func Updates(c *Caller) nats.Statistics { return c.updates.nc.Stats() }

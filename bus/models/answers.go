@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"strings"
-	"sync"
 
 	"github.com/nats-io/nats.go"
 
@@ -61,9 +60,9 @@ func (c *Client) unregister(call *clientCall) {
 	c.mu.Lock()
 	delete(c.calls, call.token)
 	c.mu.Unlock()
-	defer call.backlog.close()
+	defer call.backlog.Close()
 	for call.control == "" && !call.terminated {
-		m := call.backlog.take()
+		m := call.backlog.Take()
 		if m == nil || c.cancelSender(m) {
 			return
 		}
@@ -78,10 +77,10 @@ func (c *Client) route(m *nats.Msg) {
 	}
 	c.mu.Lock()
 	call := c.calls[m.Subject[len(c.inbox)+1:]]
-	share := c.answers.limit / max(len(c.calls), 1)
+	share := c.answers.Share(len(c.calls))
 	c.mu.Unlock()
 	if call != nil {
-		call.backlog.add(m, share)
+		call.backlog.Add(m, share)
 		return
 	}
 	c.cancelSender(m)
@@ -111,7 +110,7 @@ func (c *Client) wakeAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, call := range c.calls {
-		call.backlog.wake()
+		call.backlog.Wake()
 	}
 }
 
@@ -122,72 +121,4 @@ func (c *Client) cancel(control, token string) { c.tell(control, schemas.HeaderM
 // call and names another one's control subject neither cancels that nor keeps it alive.
 func (c *Client) tell(control, header, token string) {
 	_ = c.nc.PublishMsg(&nats.Msg{Subject: control, Header: nats.Header{header: {token}}})
-}
-
-// backlog is the queue of the answers to a call that its reader has not taken yet. It drops answers beyond its limit,
-// so that a slow reader does not block the other calls, which share the subscription. The partReader of the call
-// detects that an answer is missing. The answers that the reader has taken count in the quota of all calls until it has
-// decoded them.
-type backlog struct {
-	limit int           // in bytes
-	quota *quota        // of all calls
-	more  chan struct{} // has an element after add and wake
-
-	mu     sync.Mutex
-	msgs   []*nats.Msg
-	bytes  int // of msgs
-	taken  int // bytes that the reader has taken and not decoded yet
-	closed bool
-}
-
-// add adds an answer. If the quota of all calls is used up, it drops the answer of a call that holds its share. A call
-// below its share works on, whatever the servers of other calls send.
-func (b *backlog) add(m *nats.Msg, share int) {
-	b.mu.Lock()
-	n := m.Size()
-	if !b.closed && b.bytes < b.limit && b.quota.reserveShare(n, b.bytes+b.taken < share) {
-		b.bytes += n
-		b.msgs = append(b.msgs, m)
-	}
-	b.mu.Unlock()
-	b.wake()
-}
-
-func (b *backlog) wake() {
-	select {
-	case b.more <- struct{}{}:
-	default:
-	}
-}
-
-// take returns the oldest answer, nil if there is none.
-func (b *backlog) take() *nats.Msg {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.msgs) == 0 {
-		return nil
-	}
-	m := b.msgs[0]
-	b.bytes -= m.Size()
-	b.taken += m.Size()
-	if b.msgs = b.msgs[1:]; len(b.msgs) == 0 {
-		b.msgs = nil
-	}
-	return m
-}
-
-// release returns to the quota what the reader has taken and decoded.
-func (b *backlog) release() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.quota.release(b.taken)
-	b.taken = 0
-}
-
-// close drops all answers, and all that arrive later.
-func (b *backlog) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.quota.release(b.bytes + b.taken)
-	b.msgs, b.bytes, b.taken, b.closed = nil, 0, 0, true
 }

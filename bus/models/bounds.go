@@ -3,7 +3,6 @@ package models
 import (
 	"cmp"
 	"fmt"
-	"sync"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -99,31 +98,4 @@ func (b Bounds) tooLarge() error {
 func (b Bounds) tooManyArguments() error {
 	return schemas.NewFailure(schemas.FailureTooLarge,
 		fmt.Sprintf("the arguments of a tool call have more than %d bytes", b.Arguments))
-}
-
-// quota limits the bytes of all answers that a client holds, including those that are not complete yet. It may be used
-// concurrently.
-type quota struct {
-	limit int
-
-	mu    sync.Mutex
-	bytes int
-}
-
-// reserveShare reserves n bytes. It returns false, and reserves nothing, if that would exceed the limit, but not for
-// one who is below its share of it.
-func (q *quota) reserveShare(n int, below bool) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.bytes+n > q.limit && !below {
-		return false
-	}
-	q.bytes += n
-	return true
-}
-
-func (q *quota) release(n int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.bytes -= n
 }

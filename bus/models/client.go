@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/backlog"
 	"github.com/loopbus/loopbus/schemas"
 )
 
@@ -35,7 +36,7 @@ type ClientOptions struct {
 type Client struct {
 	conn    *bus.Conn
 	o       ClientOptions
-	answers quota // of the answers that are not decoded yet
+	answers *backlog.Quota // of the answers that are not decoded yet, including those that are not complete
 
 	dialing chan struct{} // full while the connection is opened
 
@@ -59,7 +60,7 @@ func NewClient(c *bus.Conn, o ClientOptions) *Client {
 		o.MaxTotal = defaultMaxAnswers
 	}
 	o.Bounds = o.Bounds.orDefaults()
-	return &Client{conn: c, o: o, answers: quota{limit: o.MaxTotal}, calls: map[string]*clientCall{},
+	return &Client{conn: c, o: o, answers: backlog.NewQuota(o.MaxTotal), calls: map[string]*clientCall{},
 		dialing: make(chan struct{}, 1)}
 }
 
@@ -112,7 +113,7 @@ func (c *Client) begin(ctx context.Context, req schemas.ModelRequest) (*clientCa
 	all := parts(nc, data)
 	call := &clientCall{client: c, nc: nc, idleTimeout: c.o.IdleTimeout, remaining: all[1:],
 		reader: partReader{limit: c.o.MaxBytes}, meter: meter{bounds: c.o.Bounds},
-		backlog: backlog{limit: c.o.MaxBytes, quota: &c.answers, more: make(chan struct{}, 1)}}
+		backlog: backlog.New(c.o.MaxBytes, c.answers)}
 	answers, err := c.register(nc, call)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errModelLost, err)

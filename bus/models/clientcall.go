@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus/backlog"
 	"github.com/loopbus/loopbus/schemas"
 	"github.com/loopbus/loopbus/schemas/progress"
 )
@@ -18,7 +19,7 @@ type clientCall struct {
 	nc             *nats.Conn
 	idleTimeout    time.Duration
 	token          string // last token of the subject of the answers
-	backlog        backlog
+	backlog        *backlog.Queue
 	reader         partReader
 	meter          meter
 	stall          progress.Stall
@@ -84,7 +85,7 @@ func (c *clientCall) frame(ctx context.Context) (frame []byte, err error) {
 	}
 	for len(c.frames) == 0 {
 		if len(c.reader.parts) == 0 {
-			c.backlog.release()
+			c.backlog.Release()
 		}
 		m, err := c.receive(ctx)
 		if err != nil {
@@ -113,7 +114,7 @@ func (c *clientCall) receive(ctx context.Context) (*nats.Msg, error) {
 	idle := time.NewTimer(c.idleTimeout)
 	defer idle.Stop()
 	for {
-		if m := c.backlog.take(); m != nil {
+		if m := c.backlog.Take(); m != nil {
 			if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 				return nil, errNoModels
 			}
@@ -123,7 +124,7 @@ func (c *clientCall) receive(ctx context.Context) (*nats.Msg, error) {
 			return nil, fmt.Errorf("%w: %w", errModelLost, nats.ErrConnectionClosed)
 		}
 		select {
-		case <-c.backlog.more:
+		case <-c.backlog.More():
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-idle.C:

@@ -76,10 +76,7 @@ func flood(c *Client, request *nats.Msg, payload string) {
 			if call == nil {
 				return
 			}
-			call.backlog.mu.Lock()
-			room := len(call.backlog.msgs) < 10_000 && call.backlog.bytes < call.backlog.limit/2
-			call.backlog.mu.Unlock()
-			if room {
+			if call.backlog.Len() < 10_000 {
 				break
 			}
 			runtime.Gosched()

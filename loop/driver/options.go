@@ -205,8 +205,11 @@ type Options struct {
 	// came from, none if the text stays as it is. An error fails the delivery; nil expands nothing.
 	Expand func(ctx context.Context, session string, set loop.Settings, text string) (
 		expanded string, sources []schemas.PromptSource, err error)
+	// Load returns a context for reading the session's log again: a read of much waits until others have ended. To call
+	// end again does nothing. Nil lets all read at once.
+	Load func(ctx context.Context) (loading context.Context, end func())
 	// Path reads the path to an entry of the session from its log. Its error wraps [loop.ErrNoEntry] if there is no such
-	// entry. With nil every navigation is rejected.
+	// entry. With nil every navigation is rejected. The driver ends the load of ctx once it has stored the path.
 	Path func(ctx context.Context, session, entry string) (*loop.Path, error)
 	// Room is called before a run, a call of a model, a summary and calls of tools, with what the session takes in memory.
 	// Its error fails the delivery, so that the session is not in memory while it waits; nil gives all the room.

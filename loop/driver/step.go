@@ -76,6 +76,9 @@ func (d *Driver) carryOut(ctx context.Context, next loop.Step, shown shown) erro
 		if end, ok := step.Data.(*schemas.MessageEnd); ok {
 			return d.endMessage(ctx, end, step.CausationID)
 		}
+		if waitsForRoom(step.Data) {
+			return d.emitCopies(ctx, step)
+		}
 		return d.awaitCounted(ctx) // an agent_end, which the next choice appends
 	case loop.StartRun:
 		return d.startRun(ctx, step)
@@ -114,6 +117,7 @@ func (d *Driver) choose(ctx context.Context) (next loop.Step, s shown, rest bool
 		switch kind := step.Data.EventType(); {
 		case kind == schemas.EventMessageEnd && d.asksAt(schemas.HookMessageEnd):
 		case kind == schemas.EventAgentEnd && d.counting.Pending():
+		case waitsForRoom(step.Data):
 		default:
 			s, err = d.append(ctx, step.Data, step.CausationID)
 		}

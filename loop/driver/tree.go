@@ -7,59 +7,131 @@ import (
 	"fmt"
 
 	"github.com/loopbus/loopbus/loop"
+	"github.com/loopbus/loopbus/loop/internal/jsonroom"
 	"github.com/loopbus/loopbus/schemas"
 )
 
 // textNoPath is why a navigation is rejected in a program that cannot read the log.
 const textNoPath = "This agent cannot go to an entry: it has no log to read it from"
 
-// navigate moves the leaf of the session's tree. It reads the path from the log, after a flush.
+// navigate moves the leaf of the session's tree. It reads the path from the log, after a flush. If services of
+// session_before_tree have to decide first it asks them, and the step has to be chosen again.
 func (d *Driver) navigate(ctx context.Context, step loop.Navigate) error {
-	refuse := func(code schemas.RejectCode, reason string) error {
-		return d.emit(ctx, &schemas.CommandRejected{CommandID: step.CommandID, Kind: schemas.CommandNavigate, Code: code,
-			Reason: reason}, step.CommandID)
-	}
 	if d.o.Path == nil {
-		return refuse(schemas.RejectState, textNoPath)
+		return d.refuseStep(ctx, step, schemas.RejectState, textNoPath)
 	}
 	if err := d.Flush(ctx); err != nil {
 		return err
 	}
-	path, err := resultOf(d, "path", func() (*loop.Path, error) { return d.o.Path(ctx, d.session, step.TargetID) })
-	if errors.Is(err, loop.ErrNoEntry) {
-		return refuse(schemas.RejectNotFound, fmt.Sprintf("Entry %s not found", step.TargetID))
-	}
-	if err != nil {
-		return err
-	}
-	if asked, err := d.askBeforeTree(ctx, path); asked || err != nil {
-		return err
+	if d.asksBeforeTree(ctx) {
+		return d.askBeforeTree(ctx, step)
 	}
 	config, err := d.summaryConfig(ctx)
 	if err != nil {
 		return err
 	}
-	d.View(func(s *loop.State) {
-		if loop.Next(s) == loop.Step(step) { // no command has changed that
-			_, err = d.append(ctx, s.Moved(path, loop.Asking(config)), step.CommandID)
-		}
+	return d.withPath(ctx, step, func(path *loop.Path) error {
+		var moved schemas.EventData
+		d.View(func(s *loop.State) { moved = s.Moved(path, loop.Asking(config)) })
+		return d.storeCopies(ctx, moved, func() (err error) {
+			d.View(func(s *loop.State) {
+				if loop.Next(s) == loop.Step(step) { // no command has changed that
+					_, err = d.append(ctx, s.Moved(path, loop.Asking(config)), step.CommandID)
+				}
+			})
+			return err
+		})
 	})
-	return err
 }
 
-// askBeforeTree asks the services of session_before_tree about the navigation under way, once. If it has asked, the
-// step has to be chosen again.
-func (d *Driver) askBeforeTree(ctx context.Context, path *loop.Path) (asked bool, err error) {
-	var req schemas.HookRequest
-	decided := true
-	d.View(func(s *loop.State) {
-		if n := s.Navigating; n != nil && n.Decision == nil {
-			command := n.Navigate
-			decided, req = false, schemas.HookRequest{CommandID: n.CommandID, Navigation: &command, Messages: s.Left(path)}
-		}
+func (d *Driver) refuseStep(ctx context.Context, step loop.Navigate, code schemas.RejectCode, reason string) error {
+	return d.emit(ctx, &schemas.CommandRejected{CommandID: step.CommandID, Kind: schemas.CommandNavigate, Code: code,
+		Reason: reason}, step.CommandID)
+}
+
+// withPath calls use with the path to the entry of a navigation, or rejects the navigation if there is no such entry.
+// A large path waits for others to end, and may not be kept.
+func (d *Driver) withPath(ctx context.Context, step loop.Navigate, use func(path *loop.Path) error) error {
+	loading, end := d.load(ctx)
+	defer end()
+	path, err := resultOf(d, "path", func() (*loop.Path, error) { return d.o.Path(loading, d.session, step.TargetID) })
+	if errors.Is(err, loop.ErrNoEntry) {
+		return d.refuseStep(ctx, step, schemas.RejectNotFound, fmt.Sprintf("Entry %s not found", step.TargetID))
+	}
+	if err != nil {
+		return err
+	}
+	return use(path)
+}
+
+// copied returns the messages that an event has from another session or path.
+func copied(data schemas.EventData) schemas.Messages {
+	switch data := data.(type) {
+	case *schemas.SessionBranched:
+		return data.Messages
+	case *schemas.BranchSummaryStart:
+		return data.Move.Copied()
+	case *schemas.Leaf:
+		return data.Copied()
+	}
+	return nil
+}
+
+// waitsForRoom reports whether an event has so many messages from another session or path that it is stored by
+// [Driver.storeCopies].
+func waitsForRoom(data schemas.EventData) bool { return jsonroom.Copies.Waits(copied(data).JSONSize()) }
+
+// storeCopies calls put, which appends the event. If its messages from another session or path are large it first waits
+// for the room in memory that storing takes, and returns once the event is stored.
+func (d *Driver) storeCopies(ctx context.Context, data schemas.EventData, put func() error) error {
+	if !waitsForRoom(data) {
+		return put()
+	}
+	d.send()
+	release, err := jsonroom.Copies.Wait(ctx, copied(data).JSONSize())
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := put(); err != nil {
+		return err
+	}
+	return d.Flush(ctx)
+}
+
+// emitCopies is [Driver.emit] for an event that is stored by [Driver.storeCopies]. A command may have changed what is
+// due while the event waited.
+func (d *Driver) emitCopies(ctx context.Context, step loop.Emit) error {
+	return d.storeCopies(ctx, step.Data, func() (err error) {
+		d.View(func(s *loop.State) {
+			if due, ok := loop.Next(s).(loop.Emit); ok && due.Data.EventType() == step.Data.EventType() {
+				_, err = d.append(ctx, due.Data, due.CausationID)
+			}
+		})
+		return err
 	})
-	if decided {
-		return false, nil
+}
+
+// asksBeforeTree reports whether services of session_before_tree have to decide about the navigation under way.
+func (d *Driver) asksBeforeTree(ctx context.Context) (due bool) {
+	d.View(func(s *loop.State) { due = s.Navigating != nil && s.Navigating.Decision == nil })
+	return due && d.inquiryAnyTime(ctx, schemas.HookSessionBeforeTree) != nil
+}
+
+// askBeforeTree asks these services. While they decide, the path is not in memory.
+func (d *Driver) askBeforeTree(ctx context.Context, step loop.Navigate) error {
+	var req *schemas.HookRequest
+	err := d.withPath(ctx, step, func(path *loop.Path) error {
+		d.View(func(s *loop.State) {
+			if n := s.Navigating; n != nil && n.Decision == nil {
+				command := n.Navigate
+				req = &schemas.HookRequest{CommandID: n.CommandID, Navigation: &command, Messages: s.Left(path)}
+			}
+		})
+		return nil
+	})
+	if req == nil || err != nil {
+		return err
 	}
 	use := func(a schemas.HookAnswer, decision *schemas.HookDecision) (changed bool, err error) {
 		if a.Cancel {
@@ -80,7 +152,8 @@ func (d *Driver) askBeforeTree(ctx context.Context, path *loop.Path) (asked bool
 		}
 		return changed, nil
 	}
-	return d.askAnyTime(ctx, schemas.HookSessionBeforeTree, &req, use)
+	_, err = d.askAnyTime(ctx, schemas.HookSessionBeforeTree, req, use)
+	return err
 }
 
 // Copy puts a copy of another session into this one, if it has not begun and the log does not know the command. If the
@@ -99,6 +172,13 @@ func (d *Driver) Copy(
 	if err != nil {
 		return err
 	}
+	return d.storeCopies(ctx, copied, func() error { return d.putCopy(ctx, c, copied, decision) })
+}
+
+// putCopy appends a copy with its decision, nil if there is none, or the rejection of the command.
+func (d *Driver) putCopy(ctx context.Context, c schemas.Command, copied *schemas.SessionBranched,
+	decision *schemas.HookDecision,
+) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.copyDue(c.ID) {

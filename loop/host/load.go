@@ -50,10 +50,10 @@ func (h *Host) loadInto(ctx context.Context, e *entry, got room) (size int, load
 		return size, false, nil
 	}
 	e.saved = saved
-	e.abort.only = got.class == urgent
+	e.abort.only = got.class.aborts()
 	e.driver = driver.New(driver.Options{
 		Deps: h.o.Deps, Log: log, Opened: opened, Configure: h.configure, InputHooks: h.inputHooks, Expand: h.expand,
-		Path: h.path, Room: func(bytes int) error { return h.grow(e, bytes, true) },
+		Load: h.rooms.load, Path: h.path, Room: func(bytes int) error { return h.grow(e, bytes, true) },
 	}, state)
 	h.mu.Lock()
 	e.bytes = size
@@ -68,7 +68,7 @@ func (h *Host) loadInto(ctx context.Context, e *entry, got room) (size int, load
 func (h *Host) grow(e *entry, bytes int, goesOn bool) error {
 	h.mu.Lock()
 	var closing []*entry
-	had, aborting := e.room.bytes, e.room.class == urgent
+	had, aborting := e.room.bytes, e.room.class.aborts()
 	ok := h.rooms.grow(&e.room, bytes, goesOn)
 	if more := e.room.bytes - had; more != 0 {
 		h.working += more

@@ -12,7 +12,8 @@ import (
 // textNoFork is pi's answer to a fork from an entry that does not exist or cannot be written again.
 const textNoFork = "Invalid entry ID for forking"
 
-// path reads the path to an entry from the stored part of the session's log.
+// path reads the path to an entry from the stored part of the session's log. The path is in memory beside the session,
+// so the context is one of [rooms.load], whose turn lasts until the path is not needed any more.
 func (h *Host) path(ctx context.Context, session, entry string) (*loop.Path, error) {
 	log, err := h.o.Open(ctx, session)
 	if err != nil {
@@ -29,8 +30,6 @@ func (h *Host) pathIn(ctx context.Context, log SessionLog, session, entry string
 	if !ok {
 		return nil, nil, noEntry(session, entry)
 	}
-	ctx, end := h.rooms.load(ctx)
-	defer end()
 	state := h.saved(ctx, log, session, max(seq, 2)-1) // the event with that sequence may have made the entry
 	for e, err := range log.Read(ctx, state.Seq+1) {
 		var path *loop.Path
@@ -59,6 +58,8 @@ func (h *Host) hasEntry(ctx context.Context, session, entry string) (bool, error
 		return false, fmt.Errorf("look for entry %s of session %s: %w", entry, session, err)
 	}
 	defer log.Close()
+	ctx, end := h.rooms.load(ctx)
+	defer end()
 	var tree loop.Tree
 	for e, err := range log.Read(ctx, seq) {
 		if err != nil {
@@ -94,6 +95,8 @@ func noEntry(session, entry string) error {
 
 // fork returns the copy for a branch command with an entry.
 func (h *Host) fork(ctx context.Context, log SessionLog, b *schemas.Branch) (*schemas.SessionBranched, error) {
+	ctx, end := h.rooms.load(ctx)
+	defer end()
 	path, state, err := h.pathIn(ctx, log, b.Session, b.EntryID)
 	if err != nil {
 		return nil, err

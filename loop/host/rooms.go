@@ -12,8 +12,10 @@ const (
 	// mediumSession and largeSession are the sizes up to which sessions share a room. The others do not wait for them.
 	mediumSession, largeSession = 1 << 20, 4 << 20
 	// largeLoad is how much of a log, or of a snapshot, is read before the load waits for its turn, and largeLoads how
-	// many of those are read at once. What is read takes several times its size, and the size is known only then.
-	largeLoad, largeLoads = 4 << 20, 2
+	// many of those are read at once. What is read takes several times its size, and the size is known only then. Of
+	// those that read more than hugeLoad one is read at once, beside the others.
+	largeLoad, hugeLoad = 4 << 20, 16 << 20
+	largeLoads          = 2
 )
 
 // rooms bound the memory of the sessions that are at work: a session keeps its context in memory while its model
@@ -21,14 +23,14 @@ const (
 type rooms struct {
 	of    map[class]*turns.Turns[struct{}]
 	limit map[class]int
-	loads *turns.Turns[struct{}]
+	loads *turns.Turns[class]
 }
 
 // newRooms shares a number of bytes out.
 func newRooms(bytes int) *rooms {
 	r := &rooms{map[class]*turns.Turns[struct{}]{}, map[class]int{
-		urgent: bytes / 4, medium: bytes / 4, large: bytes / 4, huge: bytes / 2,
-	}, turns.New[struct{}](largeLoads)}
+		urgent: bytes / 8, urgentHuge: bytes / 8, medium: bytes / 4, large: bytes / 4, huge: bytes / 2,
+	}, turns.New[class](largeLoads)}
 	for c, limit := range r.limit {
 		r.of[c] = turns.New[struct{}](limit)
 	}
@@ -39,12 +41,23 @@ func newRooms(bytes int) *rooms {
 type class int
 
 const (
-	small  class = iota
-	urgent       // a session of any size that is to be aborted: no model is called meanwhile
+	small      class = iota
+	urgent           // a session that is to be aborted: no model is called meanwhile
+	urgentHuge       // a huge one: each may wait for its tools until their grace has passed
 	medium
 	large
 	huge
 )
+
+func (c class) aborts() bool { return c == urgent || c == urgentHuge }
+
+// toAbort returns the class of a session that is to be aborted, and is not small.
+func toAbort(bytes int) class {
+	if bytes > largeSession {
+		return urgentHuge
+	}
+	return urgent
+}
 
 func classOf(bytes int) class {
 	switch {
@@ -82,8 +95,10 @@ func (r *rooms) waitIn(ctx context.Context, c class, bytes int) (room, error) {
 }
 
 // try is wait without waiting. It reports whether there is room.
-func (r *rooms) try(bytes int) (room, bool) {
-	got, err := r.wait(ended, bytes)
+func (r *rooms) try(bytes int) (room, bool) { return r.tryIn(classOf(bytes), bytes) }
+
+func (r *rooms) tryIn(c class, bytes int) (room, bool) {
+	got, err := r.waitIn(ended, c, bytes)
 	return got, err == nil
 }
 
@@ -109,7 +124,7 @@ func (r *rooms) waitOr(ctx context.Context, bytes int, abort <-chan struct{}) (r
 	if err == nil || ctx.Err() != nil {
 		return got, err
 	}
-	return r.waitIn(ctx, urgent, bytes)
+	return r.waitIn(ctx, toAbort(bytes), bytes)
 }
 
 // grow takes what the room of a session lacks that has grown, and reports whether there is as much. A session may have
@@ -118,15 +133,15 @@ func (r *rooms) waitOr(ctx context.Context, bytes int, abort <-chan struct{}) (r
 // stays in the room for that, unless it leaves that to go on.
 func (r *rooms) grow(has *room, bytes int, goesOn bool) bool {
 	c := classOf(bytes)
-	if has.class == urgent && !goesOn {
-		c = urgent
+	if has.class.aborts() && !goesOn {
+		c = max(has.class, toAbort(bytes))
 	}
 	n := min(bytes, r.limit[c])
-	if c < has.class && has.class != urgent || c == has.class && n <= has.bytes+has.bytes/4 {
+	if c < has.class && !has.class.aborts() || c == has.class && n <= has.bytes+has.bytes/4 {
 		return true
 	}
 	if c != has.class {
-		got, ok := r.try(bytes)
+		got, ok := r.tryIn(c, bytes)
 		if ok {
 			has.free()
 			*has = got
@@ -148,20 +163,36 @@ func (r *room) free() {
 	*r = room{}
 }
 
-// load returns a context for reading a log. Once it has read much, a load waits for its turn, and has it until end.
+// load returns a context for reading a log. Once it has read much, a load waits for its turn, and has it until end. To
+// call end again does nothing.
 func (r *rooms) load(ctx context.Context) (loading context.Context, end func()) {
-	bytes, leave := 0, func() {}
+	bytes, has, leave := 0, small, func() {}
 	var gate turns.Gate = func(ctx context.Context, n int) error {
-		before := bytes
 		bytes += n
-		if before > largeLoad || bytes <= largeLoad {
+		c := loadClass(bytes)
+		if c == has {
 			return nil
 		}
-		got, err := r.loads.Wait(ctx, struct{}{}, 1)
-		if err == nil {
-			leave = got
+		got, err := r.loads.Wait(ctx, c, loadTurns[c])
+		if err != nil {
+			return err
 		}
-		return err
+		leave() // not before, as it has much in memory already
+		has, leave = c, got
+		return nil
 	}
 	return turns.WithGate(ctx, gate), func() { leave() }
+}
+
+// loadTurns is how many of the turns of its class a load takes.
+var loadTurns = map[class]int{large: 1, huge: largeLoads}
+
+func loadClass(bytes int) class {
+	switch {
+	case bytes <= largeLoad:
+		return small
+	case bytes <= hugeLoad:
+		return large
+	}
+	return huge
 }

@@ -63,13 +63,15 @@ func TestRooms(t *testing.T) {
 func TestTheRoomForAborts(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
-	r := newRooms(4 * limit)
+	r := newRooms(8 * limit)
 	abort := make(chan struct{})
 	close(abort)
 	medium, ok := r.try(limit)
-	if !ok {
+	more, too := r.try(limit)
+	if !ok || !too {
 		t.Fatal("no room")
 	}
+	defer more.free()
 	has, err := r.waitOr(t.Context(), limit/2, abort)
 	if err != nil || has.class != urgent {
 		t.Fatal(has, err)
@@ -101,7 +103,39 @@ func TestTheRoomForAborts(t *testing.T) {
 	}
 }
 
-// Of those who load much, two go on. The others wait until one of them has ended, and those who load little for nobody.
+// A huge session that is to be aborted does not keep smaller ones from it, and one that becomes huge leaves their room.
+func TestHugeSessionsAreAbortedBesideOthers(t *testing.T) {
+	t.Parallel()
+	r := newRooms(64 << 20)
+	abort := make(chan struct{})
+	close(abort)
+	all, ok := r.try(32 << 20)
+	medium, too := r.try(1 << 20)
+	if !ok || !too {
+		t.Fatal("no room")
+	}
+	defer all.free()
+	defer medium.free()
+	huge, err := r.waitOr(t.Context(), 32<<20, abort)
+	if err != nil || huge.class != urgentHuge {
+		t.Fatal(huge, err)
+	}
+	has, ok := r.tryIn(urgent, 1<<20)
+	if !ok {
+		t.Fatal("a session waits for a huge one to be aborted")
+	}
+	if r.grow(&has, 8<<20, false) {
+		t.Error("one that becomes huge finds room beside the other")
+	}
+	huge.free()
+	if !r.grow(&has, 8<<20, false) || has.class != urgentHuge || !r.of[urgent].Idle() {
+		t.Errorf("one that becomes huge has room of class %d", has.class)
+	}
+	has.free()
+}
+
+// Of those who load much, two go on, and one who loads very much. The others wait until one of them has ended, and
+// those who load little for nobody.
 func TestLargeLoadsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,17 +154,26 @@ func TestLargeLoadsTakeTurns(t *testing.T) {
 			synctest.Wait()
 			return end
 		}
-		first, second := begin(1, largeLoad+2), begin(2, 10*largeLoad)
+		want := func(n int, when string) {
+			t.Helper()
+			if synctest.Wait(); len(through) != n {
+				t.Errorf("%d loads went on %s, want %d", len(through), when, n)
+			}
+		}
+		first, second := begin(1, largeLoad+2), begin(2, largeLoad+2)
 		third, little := begin(3, largeLoad+2), begin(4, largeLoad)
-		if len(through) != 3 {
-			t.Errorf("%d loads went on, want 3", len(through))
-		}
+		want(3, "at first")
 		first()
-		synctest.Wait()
-		if len(through) != 4 {
-			t.Error("the third load still waits")
-		}
-		for _, end := range []func(){second, third, little} {
+		want(4, "once the first has ended")
+		third()
+		huge, other := begin(5, 2*hugeLoad+2), begin(6, 2*hugeLoad+2)
+		want(5, "with two that load very much")
+		large := begin(7, largeLoad+2)
+		second()
+		want(6, "beside the one that loads very much, and the one that waits for that")
+		huge()
+		want(7, "once that has ended")
+		for _, end := range []func(){large, other, little} {
 			end()
 		}
 		if !r.loads.Idle() {

@@ -24,6 +24,10 @@ const (
 // and as the garbage of all of them. Those that wait are in memory, too.
 var Replies = &Room{copies: 6, small: 256 << 10, mostWaiting: 128 << 20, turns: turns.New[bool](room)}
 
+// Copies are the messages of other sessions and other paths that are stored once more, in the same room. How many wait
+// is bounded where they are read.
+var Copies = &Room{copies: 6, small: 256 << 10, turns: Replies.turns}
+
 // Requests are those to models, until the model begins to answer: a vendor's SDK has the text of a message, the body,
 // and what it sends. Every call of a model makes one, so only those that are small by the thousand do not wait.
 var Requests = &Room{copies: 4, small: 64 << 10, turns: turns.New[bool](room)}

@@ -155,6 +155,10 @@ func (b *Block) End() {
 	if b.ended {
 		return
 	}
+	if b.s.evicted() && b.kind == schemas.ContentToolCall { // the reply is dropped, if it is not small
+		b.ended = true
+		return
+	}
 	if rest := b.joiner.Rest(); rest != "" {
 		b.append(rest)
 	}
@@ -174,11 +178,19 @@ func (b *Block) End() {
 	b.s.send(e)
 }
 
-// parseArguments returns the arguments of a call as valid JSON, or {} if the reply has too many JSON values. They are
-// incomplete if the text is no JSON: it was cut off, or has a mistake.
+// parseArguments returns the arguments of a call as valid JSON, or {} if the reply has too many JSON values, or does
+// not wait for its turn as it has to release its memory. They are incomplete if the text is no JSON: it was cut off, or
+// has a mistake.
 func (b *Block) parseArguments() (arguments json.RawMessage, incomplete bool) {
 	if b.text.Len() > small {
-		parsing <- struct{}{}
+		select {
+		case parsing <- struct{}{}:
+		case <-b.s.ctx.Done():
+			if b.s.evicted() {
+				return json.RawMessage("{}"), true
+			}
+			parsing <- struct{}{}
+		}
 		defer func() { <-parsing }()
 	}
 	arguments, complete := partialjson.Parse(b.text.String())

@@ -20,6 +20,7 @@ var errNoFinish = schemas.NewFailure(schemas.FailureConnection, "stream ended wi
 // A Stream is a reply in progress. Only the goroutine of play may use it. Once the caller has left its loop, the
 // methods do nothing, and the context of play is done.
 type Stream struct {
+	ctx     context.Context // of play
 	req     *providers.Request
 	yield   func(schemas.StreamEvent, error) bool
 	cancel  context.CancelCauseFunc
@@ -59,7 +60,7 @@ func Run(ctx context.Context, req *providers.Request,
 	return func(yield func(schemas.StreamEvent, error) bool) {
 		inner, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		s := newStream(req, yield, cancel)
+		s := newStream(inner, req, yield, cancel)
 		defer s.held.Release()
 		inner, s.sent = transport.WithSecrets(inner)
 		err := ctx.Err()
@@ -67,7 +68,7 @@ func Run(ctx context.Context, req *providers.Request,
 			err = s.guard(inner, play)
 		}
 		s.pause()
-		if s.size > small && held.Ended(cmp.Or(s.exceeded, err, context.Cause(inner))) {
+		if s.size > small && (s.evicted() || held.Ended(err)) {
 			s.blocks = nil // the message would have what it has to release
 		}
 		switch {
@@ -89,11 +90,11 @@ func Run(ctx context.Context, req *providers.Request,
 	}
 }
 
-func newStream(req *providers.Request, yield func(schemas.StreamEvent, error) bool,
+func newStream(ctx context.Context, req *providers.Request, yield func(schemas.StreamEvent, error) bool,
 	cancel context.CancelCauseFunc) *Stream {
 	m := req.Model
-	s := &Stream{req: req, yield: yield, cancel: cancel, idleLimit: req.IdleTimeout, secrets: secretsOf(req),
-		held: held.Replies.Share(cancel)}
+	s := &Stream{ctx: ctx, req: req, yield: yield, cancel: cancel, idleLimit: req.IdleTimeout, secrets: secretsOf(req),
+		held: held.Replies.Share(ctx, cancel)}
 	s.limits = req.Limits.Or(providers.DefaultLimits)
 	s.reply = schemas.AssistantMessage{API: m.API, Provider: m.Provider, Model: m.ID, Timestamp: req.Time().UnixMilli()}
 	if s.idleLimit == 0 {
@@ -101,6 +102,9 @@ func newStream(req *providers.Request, yield func(schemas.StreamEvent, error) bo
 	}
 	return s
 }
+
+// evicted returns whether the reply has to release its memory for others.
+func (s *Stream) evicted() bool { return held.Ended(cmp.Or(s.exceeded, context.Cause(s.ctx))) }
 
 // guard runs play and turns its panic into an error. A panic of the caller's loop body passes through.
 func (s *Stream) guard(ctx context.Context, play func(context.Context, *Stream) error) (err error) {
@@ -117,7 +121,7 @@ func (s *Stream) guard(ctx context.Context, play func(context.Context, *Stream) 
 
 // Share returns a share of the budget of all replies, for what a reader of the reply holds. The stream fails if the
 // share has to release its memory.
-func (s *Stream) Share() *held.Share { return held.Replies.Share(s.cancel) }
+func (s *Stream) Share() *held.Share { return held.Replies.Share(s.ctx, s.cancel) }
 
 // Start records that the vendor has begun to answer. Only the first call counts; the other methods imply it.
 func (s *Stream) Start() {

@@ -3,6 +3,7 @@
 package held
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -21,26 +22,33 @@ const (
 var Replies = New(limit, free)
 
 // Budget bounds the bytes of all its shares. When they have more together, the largest share ends. So a server that
-// sends replies as large as it may does not keep others from theirs. Its shares may be used concurrently.
+// sends replies as large as it may does not keep others from theirs. A share that ends counts until it is released:
+// those that grow wait for that. Its shares may be used concurrently.
 type Budget struct {
 	limit, free int
 
-	mu    sync.Mutex
-	bytes int             // of large
-	large map[*Share]bool // the shares that count
+	mu       sync.Mutex
+	bytes    int             // of all shares that count
+	ending   int             // of those that have to end
+	large    map[*Share]bool // the others that count
+	released chan struct{}   // closed when a share is released, or has to end
 }
 
 // New returns a budget of limit bytes, of which a share counts those beyond free.
 func New(limit, free int) *Budget {
-	return &Budget{limit: limit, free: free, large: map[*Share]bool{}}
+	return &Budget{limit: limit, free: free, large: map[*Share]bool{}, released: make(chan struct{})}
 }
 
 // Share returns a new share, which holds nothing. The budget calls end, from any goroutine, if the share has to release
-// its memory; the error has the code overloaded, with which the model call is retried later.
-func (b *Budget) Share(end func(error)) *Share { return &Share{budget: b, end: end} }
+// its memory; the error has the code overloaded, with which the model call is retried later. The share waits for
+// nothing once ctx is done, as it has to be after end.
+func (b *Budget) Share(ctx context.Context, end func(error)) *Share {
+	return &Share{ctx: ctx, budget: b, end: end}
+}
 
 // A Share is what one part of a reply holds. It is not safe for concurrent use.
 type Share struct {
+	ctx    context.Context
 	budget *Budget
 	end    func(error)
 	last   int // what counted when Hold was called last: most calls change nothing
@@ -59,31 +67,74 @@ func (s *Share) Hold(n int) error {
 	s.last = counted
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.ended {
-		return b.err()
+	before := s.counted
+	if !s.ended {
+		b.count(s, counted)
 	}
-	b.count(s, counted)
-	for b.bytes > b.limit {
-		largest := b.largest()
-		b.count(largest, 0)
-		largest.ended = true
-		if largest == s {
-			return b.err()
+	for !s.ended && b.bytes > b.limit {
+		if b.bytes-b.ending <= b.limit {
+			if !b.wait(s.ctx) {
+				break
+			}
+			continue
 		}
-		largest.end(b.err())
+		largest := b.largest()
+		if largest == s {
+			b.count(s, before)
+		} else {
+			largest.end(b.err())
+		}
+		b.evict(largest)
+	}
+	if s.ended || Ended(context.Cause(s.ctx)) {
+		return b.err()
 	}
 	return nil
 }
 
+// wait waits until a share is released, or has to end. It returns false if ctx is done. The caller holds the lock.
+func (b *Budget) wait(ctx context.Context) bool {
+	released := b.released
+	b.mu.Unlock()
+	defer b.mu.Lock()
+	select {
+	case <-released:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// wake wakes the shares that wait. The caller holds the lock.
+func (b *Budget) wake() {
+	close(b.released)
+	b.released = make(chan struct{})
+}
+
+// evict records that a share has to end. The caller holds the lock.
+func (b *Budget) evict(s *Share) {
+	s.ended = true
+	b.ending += s.counted
+	delete(b.large, s)
+	b.wake()
+}
+
 // Release releases what the share holds.
 func (s *Share) Release() {
-	s.budget.mu.Lock()
-	defer s.budget.mu.Unlock()
-	s.budget.count(s, 0)
+	b := s.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.counted > 0 {
+		if s.ended {
+			b.ending -= s.counted
+		}
+		b.count(s, 0)
+		b.wake()
+	}
 	s.last = 0
 }
 
-// count changes how many bytes of a share count.
+// count changes how many bytes of a share count. The caller holds the lock.
 func (b *Budget) count(s *Share, counted int) {
 	b.bytes += counted - s.counted
 	if s.counted = counted; counted > 0 {
@@ -93,6 +144,7 @@ func (b *Budget) count(s *Share, counted int) {
 	}
 }
 
+// largest returns the largest of the shares that do not end yet. The caller holds the lock.
 func (b *Budget) largest() (largest *Share) {
 	for s := range b.large {
 		if largest == nil || s.counted > largest.counted {

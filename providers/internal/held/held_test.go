@@ -1,8 +1,11 @@
 package held
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -16,7 +19,10 @@ func TestTheLargestReplyEnds(t *testing.T) {
 	}
 	share := func() *reply {
 		r := &reply{}
-		r.Share = b.Share(func(err error) { r.ended = err })
+		r.Share = b.Share(t.Context(), func(err error) {
+			r.ended = err
+			go r.Release()
+		})
 		return r
 	}
 	hold := func(r *reply, n int, want bool) {
@@ -35,6 +41,7 @@ func TestTheLargestReplyEnds(t *testing.T) {
 	}
 	hold(all, 1101, false)
 	hold(alone, 1101, false) // itself is the largest
+	alone.Release()
 	first, second := share(), share()
 	hold(first, 700, true)
 	hold(second, 500, true)
@@ -51,6 +58,60 @@ func TestTheLargestReplyEnds(t *testing.T) {
 	}
 }
 
+// What a reply holds that has to end counts until it is released: a reply that grows waits for that, unless it is given
+// up or has to end itself.
+func TestRepliesThatEndCountUntilTheirRelease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := New(1000, 0)
+		share := func() (*Share, context.CancelCauseFunc) {
+			ctx, end := context.WithCancelCause(t.Context())
+			return b.Share(ctx, end), end
+		}
+		hold := func(s *Share, n int) chan error {
+			held := make(chan error, 1)
+			go func() { held <- s.Hold(n) }()
+			synctest.Wait()
+			return held
+		}
+		first, endFirst := share()
+		defer endFirst(nil)
+		hold(first, 700)
+		second, endSecond := share()
+		defer endSecond(nil)
+		waits := hold(second, 600)
+		if len(waits) > 0 || !Ended(context.Cause(first.ctx)) {
+			t.Errorf("%d replies wait for the first, which ends with %v", 1-len(waits), context.Cause(first.ctx))
+		}
+		given, giveUp := share()
+		gone := hold(given, 100)
+		giveUp(errors.New("given up"))
+		if err := <-gone; err != nil || context.Cause(given.ctx) == nil {
+			t.Errorf("a reply that is given up ends with %v", err)
+		}
+		given.Release()
+		third, endThird := share()
+		defer endThird(nil)
+		more := hold(third, 500) // the second has to end while it waits
+		if err := <-waits; !Ended(err) || len(more) > 0 {
+			t.Errorf("the second ends with %v, and %d replies go on", err, len(more))
+		}
+		second.Release()
+		synctest.Wait()
+		if len(more) > 0 {
+			t.Error("the third goes on before the first is released")
+		}
+		first.Release()
+		if err := <-more; err != nil {
+			t.Error(err)
+		}
+		third.Release()
+		if b.bytes != 0 || b.ending != 0 {
+			t.Errorf("%d bytes count after all were released, %d of them end", b.bytes, b.ending)
+		}
+	})
+}
+
 // Replies grow in goroutines of their own, and any of them may end another.
 func TestRepliesGrowConcurrently(t *testing.T) {
 	t.Parallel()
@@ -59,10 +120,12 @@ func TestRepliesGrowConcurrently(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 200 {
-				s := b.Share(func(error) {})
+				ctx, end := context.WithCancelCause(t.Context())
+				s := b.Share(ctx, end)
 				for n := 0; n < 500 && s.Hold(n) == nil; n += 5 {
 				}
 				s.Release()
+				end(nil)
 			}
 		})
 	}

@@ -19,9 +19,12 @@ func TestUnfinishedEventsShareABudget(t *testing.T) {
 	read := func(event string) *reading {
 		t.Helper()
 		r := &reading{}
-		r.Decoder = NewDecoder(strings.NewReader("data: "+event+"\n\ndata: next\n\n"), budget.Share(func(err error) {
+		var share *held.Share
+		share = budget.Share(t.Context(), func(err error) {
 			r.ended = err
-		}))
+			go share.Release() // as the reply ends
+		})
+		r.Decoder = NewDecoder(strings.NewReader("data: "+event+"\n\ndata: next\n\n"), share)
 		t.Cleanup(r.Close)
 		if _, err := r.Next(); err != nil {
 			t.Fatal(err)

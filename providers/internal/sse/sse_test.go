@@ -2,6 +2,7 @@ package sse_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -118,4 +119,4 @@ func BenchmarkDecoder(b *testing.B) {
 }
 
 // share returns a share of a budget that is large enough for a test.
-func share() *held.Share { return held.New(1<<30, 0).Share(nil) }
+func share() *held.Share { return held.New(1<<30, 0).Share(context.Background(), nil) }
