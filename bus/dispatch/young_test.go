@@ -22,7 +22,7 @@ func next(t testing.TB, queue jetstream.Consumer) jetstream.Msg {
 }
 
 // untouched checks that an idle worker receives the next call at once, and that nobody has received it before.
-func untouched(t testing.TB, queue jetstream.Consumer, call string) {
+func untouched(t testing.TB, queue jetstream.Consumer, call string) jetstream.Msg {
 	t.Helper()
 	msg := next(t, queue)
 	if msg == nil {
@@ -33,6 +33,7 @@ func untouched(t testing.TB, queue jetstream.Consumer, call string) {
 		t.Errorf("%s is delivered for time %d, %v; want call %s, never delivered before", msg.Subject(), md.NumDelivered,
 			err, call)
 	}
+	return msg
 }
 
 func TestAYoungCallIsLeftToTheNextWorker(t *testing.T) {
@@ -107,7 +108,9 @@ func TestOnlyOldCallsArePulled(t *testing.T) {
 		}
 	}
 	for i := uint64(len(got)) + 1; i <= n; i++ {
-		untouched(t, queue, string(schemas.NewCallKey(i)))
+		if err := untouched(t, queue, string(schemas.NewCallKey(i))).DoubleAck(bustest.Deadline(t)); err != nil {
+			t.Fatal(err) // without that, it would soon be delivered again
+		}
 	}
 }
 
