@@ -41,6 +41,8 @@ func (q *queries) eventsAfter(ctx context.Context, session string, req schemas.E
 		}
 	}
 	p := newPage(cmp.Or(req.Limit, pageLimit), q.room)
+	ctx, end := q.o.Loads.Stream(ctx)
+	defer end()
 	for e, err := range q.o.Logs.Between(ctx, session, seq, place, upTo) {
 		if err != nil {
 			return answer, err

@@ -67,6 +67,8 @@ func (q *queries) pageOf(data []byte) (*page, cursor, error) {
 // another log is read in its place: it may be large.
 func (q *queries) view(ctx context.Context, session string, f func(v View) (any, error)) (answer any, err error) {
 	err = q.o.Index.Read(ctx, session, func() error {
+		ctx, end := q.o.Loads.Load(ctx)
+		defer end()
 		v, err := q.o.View(ctx, session)
 		switch {
 		case err != nil:

@@ -12,6 +12,7 @@ import (
 	"github.com/loopbus/loopbus/bus/queries/index"
 	"github.com/loopbus/loopbus/bus/service"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 // A View is the immutable state of a session at one event. Messages returns the number of messages in the transcript,
@@ -48,6 +49,8 @@ type Options struct {
 	Models func() []schemas.ModelInfo
 	// Damaged is wrapped by errors about logs that are not what their writers wrote.
 	Damaged error
+	// Loads bounds the large logs that are read at once; nil lets all be read.
+	Loads *turns.Loads
 	// Logger records queries that could not be answered; nil discards.
 	Logger *slog.Logger
 }

@@ -109,7 +109,7 @@ func (r *Runner) Queries(c Catalogue) []service.Endpoint {
 	return queries.Endpoints(r.Conn, queries.Options{
 		Index: r.Index, Logs: r.Store, View: viewOf(r.Store), Window: c.Window, Models: c.Models,
 		Tree:    func(leaf, before string) queries.Tree { return view.NewTree(leaf, before) },
-		Damaged: eventstore.ErrDamaged, Logger: r.o.Logger,
+		Damaged: eventstore.ErrDamaged, Loads: r.o.Host.Loads, Logger: r.o.Logger,
 	})
 }
 
@@ -128,6 +128,8 @@ func viewOf(store *eventstore.Store) func(ctx context.Context, session string) (
 // state.
 func (r *Runner) State(ctx context.Context, session string) (state *loop.State, err error) {
 	err = r.Index.Read(ctx, session, func() error {
+		ctx, end := r.o.Host.Loads.Load(ctx)
+		defer end()
 		state, err = fold(ctx, r.Store, session)
 		return err
 	})

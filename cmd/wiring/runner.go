@@ -26,6 +26,7 @@ import (
 	"github.com/loopbus/loopbus/bus/watchdog"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop/host"
+	"github.com/loopbus/loopbus/schemas/turns"
 	"github.com/loopbus/loopbus/tools/pipeline"
 )
 
@@ -105,6 +106,7 @@ func New(ctx context.Context, conn *bus.Conn, o Options) (*Runner, error) {
 	if err := streams.Setup(ctx, conn, o.Streams); err != nil {
 		return nil, err
 	}
+	o.Host.Loads = turns.NewLoads()
 	r := &Runner{Conn: conn, o: o, ready: make(chan struct{})}
 	o.Inbox.Search = r.search
 	o.Inbox.Outcome = r.recent

@@ -209,7 +209,7 @@ func (d *Driver) knows(ctx context.Context, command string, at schemas.InboxPosi
 	}
 	err := d.o.Log.Flush(ctx)
 	if err == nil {
-		loading, end := d.load(ctx)
+		loading, end := d.o.Loads.Stream(ctx)
 		defer end()
 		err = d.older.ReadOn(d.o.Log.Read(loading, d.older.Next()))
 	}
@@ -217,14 +217,6 @@ func (d *Driver) knows(ctx context.Context, command string, at schemas.InboxPosi
 		return false, fmt.Errorf("look for command %s in the log of session %s: %w", command, d.session, err)
 	}
 	return d.older.Has(command), nil
-}
-
-// load returns a context for reading the session's log, until end.
-func (d *Driver) load(ctx context.Context) (loading context.Context, end func()) {
-	if d.o.Load == nil {
-		return ctx, func() {}
-	}
-	return d.o.Load(ctx)
 }
 
 // payOwed appends the events that an earlier process owed for a command: they were decided before the next command

@@ -86,9 +86,9 @@ func (l *leafLog) Append(ctx context.Context, e schemas.Event) error {
 }
 
 // TestLargePathsTakeTurns has two sessions move to entries whose paths are large: the second reads its path when the
-// move of the first is stored, as the path is in memory until then.
+// move of the first is stored, as the path is in memory until then. The test is not parallel, as its replies need room
+// that is the process's.
 func TestLargePathsTakeTurns(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		large := strings.Repeat("x", 9<<20)
 		got, free := make(chan string, 10), make(chan struct{})

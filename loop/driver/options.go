@@ -13,6 +13,7 @@ import (
 	"github.com/loopbus/loopbus/loop/agentevent"
 	"github.com/loopbus/loopbus/loop/internal/panics"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 // ErrConflict is [schemas.ErrConflict]. An error of a [Log] wraps it when the log refused an append because another
@@ -205,9 +206,8 @@ type Options struct {
 	// came from, none if the text stays as it is. An error fails the delivery; nil expands nothing.
 	Expand func(ctx context.Context, session string, set loop.Settings, text string) (
 		expanded string, sources []schemas.PromptSource, err error)
-	// Load returns a context for reading the session's log again: a read of much waits until others have ended. To call
-	// end again does nothing. Nil lets all read at once.
-	Load func(ctx context.Context) (loading context.Context, end func())
+	// Loads bounds the large parts of logs that are read again at once; nil lets all be read.
+	Loads *turns.Loads
 	// Path reads the path to an entry of the session from its log. Its error wraps [loop.ErrNoEntry] if there is no such
 	// entry. With nil every navigation is rejected. The driver ends the load of ctx once it has stored the path.
 	Path func(ctx context.Context, session, entry string) (*loop.Path, error)

@@ -52,7 +52,7 @@ func (d *Driver) refuseStep(ctx context.Context, step loop.Navigate, code schema
 // withPath calls use with the path to the entry of a navigation, or rejects the navigation if there is no such entry.
 // A large path waits for others to end, and may not be kept.
 func (d *Driver) withPath(ctx context.Context, step loop.Navigate, use func(path *loop.Path) error) error {
-	loading, end := d.load(ctx)
+	loading, end := d.o.Loads.Load(ctx)
 	defer end()
 	path, err := resultOf(d, "path", func() (*loop.Path, error) { return d.o.Path(loading, d.session, step.TargetID) })
 	if errors.Is(err, loop.ErrNoEntry) {

@@ -72,7 +72,7 @@ func (h *Host) copyOf(ctx context.Context, b *schemas.Branch) (*schemas.SessionB
 func (h *Host) read(ctx context.Context, log SessionLog, session string, upTo uint64) (
 	state *loop.State, saved uint64, err error,
 ) {
-	ctx, end := h.rooms.load(ctx)
+	ctx, end := h.o.Loads.Load(ctx)
 	defer end()
 	state = h.saved(ctx, log, session, upTo)
 	saved = state.Seq

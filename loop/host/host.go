@@ -61,6 +61,8 @@ type Options struct {
 	// wait, and are not in memory. Sessions of up to 256 KiB are not counted. As much as a quarter more is for sessions
 	// that are only loaded to be aborted. 0: 256 MiB.
 	WorkBytes int
+	// Loads bounds the large logs that are read at once; nil is for this host alone.
+	Loads *turns.Loads
 	// SubagentCheck is how often a session that waits for sub-agents checks that they can still answer. 0: 15 minutes.
 	SubagentCheck time.Duration
 }
@@ -110,6 +112,7 @@ func New(o Options) *Host {
 	o.CacheAge = cmp.Or(o.CacheAge, time.Minute)
 	o.WorkBytes = cmp.Or(o.WorkBytes, 256<<20)
 	o.SubagentCheck = cmp.Or(o.SubagentCheck, 15*time.Minute)
+	o.Loads = cmp.Or(o.Loads, turns.NewLoads())
 	return &Host{o: o, entries: make(map[string]*entry), copies: turns.New[struct{}](maxCopies),
 		rooms: newRooms(o.WorkBytes)}
 }

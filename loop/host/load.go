@@ -53,7 +53,7 @@ func (h *Host) loadInto(ctx context.Context, e *entry, got room) (size int, load
 	e.abort.only = got.class.aborts()
 	e.driver = driver.New(driver.Options{
 		Deps: h.o.Deps, Log: log, Opened: opened, Configure: h.configure, InputHooks: h.inputHooks, Expand: h.expand,
-		Load: h.rooms.load, Path: h.path, Room: func(bytes int) error { return h.grow(e, bytes, true) },
+		Loads: h.o.Loads, Path: h.path, Room: func(bytes int) error { return h.grow(e, bytes, true) },
 	}, state)
 	h.mu.Lock()
 	e.bytes = size

@@ -13,7 +13,7 @@ import (
 const textNoFork = "Invalid entry ID for forking"
 
 // path reads the path to an entry from the stored part of the session's log. The path is in memory beside the session,
-// so the context is one of [rooms.load], whose turn lasts until the path is not needed any more.
+// so the context is one of [turns.Loads.Load], whose turn lasts until the path is not needed any more.
 func (h *Host) path(ctx context.Context, session, entry string) (*loop.Path, error) {
 	log, err := h.o.Open(ctx, session)
 	if err != nil {
@@ -58,7 +58,7 @@ func (h *Host) hasEntry(ctx context.Context, session, entry string) (bool, error
 		return false, fmt.Errorf("look for entry %s of session %s: %w", entry, session, err)
 	}
 	defer log.Close()
-	ctx, end := h.rooms.load(ctx)
+	ctx, end := h.o.Loads.Stream(ctx)
 	defer end()
 	var tree loop.Tree
 	for e, err := range log.Read(ctx, seq) {
@@ -95,7 +95,7 @@ func noEntry(session, entry string) error {
 
 // fork returns the copy for a branch command with an entry.
 func (h *Host) fork(ctx context.Context, log SessionLog, b *schemas.Branch) (*schemas.SessionBranched, error) {
-	ctx, end := h.rooms.load(ctx)
+	ctx, end := h.o.Loads.Load(ctx)
 	defer end()
 	path, state, err := h.pathIn(ctx, log, b.Session, b.EntryID)
 	if err != nil {

@@ -11,11 +11,6 @@ const (
 	smallSession = 256 << 10
 	// mediumSession and largeSession are the sizes up to which sessions share a room. The others do not wait for them.
 	mediumSession, largeSession = 1 << 20, 4 << 20
-	// largeLoad is how much of a log, or of a snapshot, is read before the load waits for its turn, and largeLoads how
-	// many of those are read at once. What is read takes several times its size, and the size is known only then. Of
-	// those that read more than hugeLoad one is read at once, beside the others.
-	largeLoad, hugeLoad = 4 << 20, 16 << 20
-	largeLoads          = 2
 )
 
 // rooms bound the memory of the sessions that are at work: a session keeps its context in memory while its model
@@ -23,14 +18,13 @@ const (
 type rooms struct {
 	of    map[class]*turns.Turns[struct{}]
 	limit map[class]int
-	loads *turns.Turns[class]
 }
 
 // newRooms shares a number of bytes out.
 func newRooms(bytes int) *rooms {
 	r := &rooms{map[class]*turns.Turns[struct{}]{}, map[class]int{
 		urgent: bytes / 8, urgentHuge: bytes / 8, medium: bytes / 4, large: bytes / 4, huge: bytes / 2,
-	}, turns.New[class](largeLoads)}
+	}}
 	for c, limit := range r.limit {
 		r.of[c] = turns.New[struct{}](limit)
 	}
@@ -161,38 +155,4 @@ func (r *room) free() {
 		leave()
 	}
 	*r = room{}
-}
-
-// load returns a context for reading a log. Once it has read much, a load waits for its turn, and has it until end. To
-// call end again does nothing.
-func (r *rooms) load(ctx context.Context) (loading context.Context, end func()) {
-	bytes, has, leave := 0, small, func() {}
-	var gate turns.Gate = func(ctx context.Context, n int) error {
-		bytes += n
-		c := loadClass(bytes)
-		if c == has {
-			return nil
-		}
-		got, err := r.loads.Wait(ctx, c, loadTurns[c])
-		if err != nil {
-			return err
-		}
-		leave() // not before, as it has much in memory already
-		has, leave = c, got
-		return nil
-	}
-	return turns.WithGate(ctx, gate), func() { leave() }
-}
-
-// loadTurns is how many of the turns of its class a load takes.
-var loadTurns = map[class]int{large: 1, huge: largeLoads}
-
-func loadClass(bytes int) class {
-	switch {
-	case bytes <= largeLoad:
-		return small
-	case bytes <= hugeLoad:
-		return large
-	}
-	return huge
 }

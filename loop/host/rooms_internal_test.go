@@ -3,9 +3,6 @@ package host
 import (
 	"context"
 	"testing"
-	"testing/synctest"
-
-	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 // Sessions of a class share a room, and those of another do not wait for them. One session may have all of it, however
@@ -132,52 +129,4 @@ func TestHugeSessionsAreAbortedBesideOthers(t *testing.T) {
 		t.Errorf("one that becomes huge has room of class %d", has.class)
 	}
 	has.free()
-}
-
-// Of those who load much, two go on, and one who loads very much. The others wait until one of them has ended, and
-// those who load little for nobody.
-func TestLargeLoadsTakeTurns(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRooms(1 << 20)
-		through := make(chan int, 10)
-		begin := func(n, bytes int) (end func()) {
-			ctx, end := r.load(t.Context())
-			go func() {
-				for range 2 {
-					if err := turns.Pass(ctx, bytes/2); err != nil {
-						t.Error(err)
-					}
-				}
-				through <- n
-			}()
-			synctest.Wait()
-			return end
-		}
-		want := func(n int, when string) {
-			t.Helper()
-			if synctest.Wait(); len(through) != n {
-				t.Errorf("%d loads went on %s, want %d", len(through), when, n)
-			}
-		}
-		first, second := begin(1, largeLoad+2), begin(2, largeLoad+2)
-		third, little := begin(3, largeLoad+2), begin(4, largeLoad)
-		want(3, "at first")
-		first()
-		want(4, "once the first has ended")
-		third()
-		huge, other := begin(5, 2*hugeLoad+2), begin(6, 2*hugeLoad+2)
-		want(5, "with two that load very much")
-		large := begin(7, largeLoad+2)
-		second()
-		want(6, "beside the one that loads very much, and the one that waits for that")
-		huge()
-		want(7, "once that has ended")
-		for _, end := range []func(){large, other, little} {
-			end()
-		}
-		if !r.loads.Idle() {
-			t.Error("a turn was not given back")
-		}
-	})
 }

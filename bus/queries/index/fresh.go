@@ -43,6 +43,8 @@ func (ix *Index) Fresh(ctx context.Context, session string) (*Entry, error) {
 
 // fold folds the events of a log after an entry, up to a message of the stream, into the entry.
 func (ix *Index) fold(ctx context.Context, e *Entry, session string, upTo uint64) (*Entry, error) {
+	ctx, end := ix.o.Loads.Stream(ctx)
+	defer end()
 	for ev, err := range ix.o.Logs.Between(ctx, session, e.Summary.Seq, e.Stream, upTo) {
 		if err != nil {
 			return nil, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 // Logs reads the logs that the index is folded from. Head returns the end of a session's log: the sequences of its
@@ -43,6 +44,8 @@ type Options struct {
 	Audit time.Duration
 	// Stray is the minimum age of a foreign message on the subject of a log before it is deleted; 0 means 1 min.
 	Stray time.Duration
+	// Loads bounds the large logs that are read at once; nil lets all be read.
+	Loads *turns.Loads
 	// Logger records problems; nil discards.
 	Logger *slog.Logger
 }

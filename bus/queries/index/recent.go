@@ -122,6 +122,8 @@ func (ix *Index) search(ctx context.Context, session, command string) (e schemas
 	if err != nil {
 		return schemas.Event{}, 0, false, err
 	}
+	ctx, end := ix.o.Loads.Stream(ctx)
+	defer end()
 	for ev, err := range ix.o.Logs.Between(ctx, session, 0, 0, stream) {
 		if err != nil {
 			return schemas.Event{}, 0, false, err
