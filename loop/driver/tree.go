@@ -156,11 +156,12 @@ func (d *Driver) askBeforeTree(ctx context.Context, step loop.Navigate) error {
 	return err
 }
 
-// Copy puts a copy of another session into this one, if it has not begun and the log does not know the command. If the
-// copy is from an entry, Copy first asks the services of session_before_fork; the decision is stored together with the
-// copy, or with the rejection of the command.
-func (d *Driver) Copy(
-	ctx context.Context, c schemas.Command, b *schemas.Branch, copied *schemas.SessionBranched,
+// Copy puts a copy of another session into this one, if it has not begun and the log does not know the command. It reads
+// the copy, nil if there is none, and calls end once that is stored, or not needed. If the copy is from an entry, Copy
+// first asks the services of session_before_fork, and reads the copy again after that; the decision is stored together
+// with the copy, or with the rejection of the command.
+func (d *Driver) Copy(ctx context.Context, c schemas.Command, b *schemas.Branch,
+	read func() (copied *schemas.SessionBranched, end func(), err error),
 ) error {
 	d.mu.Lock()
 	due, broken := d.copyDue(c.ID), d.broken
@@ -168,9 +169,29 @@ func (d *Driver) Copy(
 	if !due {
 		return broken
 	}
-	decision, err := d.askFork(ctx, c, b, loop.Settings{}.With(copied.Settings))
+	copied, end, err := read()
 	if err != nil {
 		return err
+	}
+	defer func() { end() }()
+	if copied == nil {
+		return nil
+	}
+	var decision *schemas.HookDecision
+	if q := d.forkInquiry(ctx, b, loop.Settings{}.With(copied.Settings)); q != nil {
+		copied = nil
+		end() // services may take long
+		end = func() {}
+		if decision, err = q.askFork(ctx, c, b); err != nil {
+			return err
+		}
+		again, endAgain, err := read()
+		if err != nil {
+			return err
+		}
+		if copied, end = again, endAgain; copied == nil {
+			return nil
+		}
 	}
 	return d.storeCopies(ctx, copied, func() error { return d.putCopy(ctx, c, copied, decision) })
 }
@@ -206,19 +227,17 @@ func (d *Driver) copyDue(command string) bool {
 	return d.broken == nil && d.state.Branchable() && !d.state.Known.Has(command)
 }
 
-// askFork asks the services of session_before_fork about a copy from an entry, where the services are those of the
-// profile of the session that is copied: the new one has none yet, or one that would let every copy pass. set are the
-// settings of the copied session at the entry. askFork returns nil if there are no services.
-func (d *Driver) askFork(ctx context.Context, c schemas.Command, b *schemas.Branch, set loop.Settings) (
-	*schemas.HookDecision, error,
-) {
+// forkInquiry returns the inquiry about a copy from an entry, nil if there are no services. They are those of the profile
+// of the session that is copied: the new one has none yet, or one that would let every copy pass. set are the settings of
+// the copied session at the entry.
+func (d *Driver) forkInquiry(ctx context.Context, b *schemas.Branch, set loop.Settings) *inquiry {
 	if b.EntryID == "" {
-		return nil, nil
+		return nil
 	}
-	q := d.inquiry(schemas.HookSessionBeforeFork, d.inputHooks(ctx, b.Session, set))
-	if q == nil {
-		return nil, nil
-	}
+	return d.inquiry(schemas.HookSessionBeforeFork, d.inputHooks(ctx, b.Session, set))
+}
+
+func (q *inquiry) askFork(ctx context.Context, c schemas.Command, b *schemas.Branch) (*schemas.HookDecision, error) {
 	decision := &schemas.HookDecision{CommandID: c.ID}
 	req := &schemas.HookRequest{CommandID: c.ID, Fork: b}
 	err := q.ask(ctx, ctx, req, func(a schemas.HookAnswer) (bool, error) {

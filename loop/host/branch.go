@@ -17,34 +17,39 @@ const maxCopies = 2
 // branch makes the command's session a copy of another one. The copy is stored before the command, so a runner that
 // finds the copy without the command only has to add the command.
 func (h *Host) branch(ctx context.Context, c schemas.Command, b *schemas.Branch) error {
-	var copied *schemas.SessionBranched
-	endTurn := func() {}
-	if b.Session != c.Session {
-		var err error
-		if endTurn, err = h.copies.Wait(ctx, struct{}{}, 1); err != nil {
-			return fmt.Errorf("branch from session %s: wait for other copies: %w", b.Session, err)
-		}
-		defer endTurn()
-		copied, err = h.copyOf(ctx, b)
-		if r := refusedFork(c, err); r != nil {
-			return h.reject(ctx, c.Session, *r)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return h.with(ctx, c.Session, nil, func(d *driver.Driver) error {
-		if copied != nil {
-			if err := d.Copy(ctx, c, b, copied); err != nil {
-				return err
+	var refused *schemas.CommandRejected
+	err := h.with(ctx, c.Session, nil, func(d *driver.Driver) error {
+		if b.Session != c.Session {
+			err := d.Copy(ctx, c, b, func() (*schemas.SessionBranched, func(), error) { return h.copyInTurn(ctx, b) })
+			if refused = refusedFork(c, err); refused != nil {
+				return nil
 			}
-			if err := d.Flush(ctx); err != nil {
+			if err == nil {
+				err = d.Flush(ctx)
+			}
+			if err != nil {
 				return err
 			}
 		}
-		endTurn() // before the run
 		return d.Handle(ctx, c, nil)
 	})
+	if err == nil && refused != nil {
+		return h.reject(ctx, c.Session, *refused)
+	}
+	return err
+}
+
+// copyInTurn is [Host.copyOf] once few others are made. It has its turn until end.
+func (h *Host) copyInTurn(ctx context.Context, b *schemas.Branch) (copied *schemas.SessionBranched, end func(),
+	err error) {
+	end, err = h.copies.Wait(ctx, struct{}{}, 1)
+	if err != nil {
+		return nil, nil, fmt.Errorf("branch from session %s: wait for other copies: %w", b.Session, err)
+	}
+	if copied, err = h.copyOf(ctx, b); err != nil {
+		end()
+	}
+	return copied, end, err
 }
 
 // copyOf reads the copy from the other session's log. It returns nil if there is nothing to copy.

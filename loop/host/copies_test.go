@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -68,6 +69,47 @@ func TestFewCopiesAtOnce(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+// A copy takes its turn once its target is there: sessions that wait to be loaded do not keep others from being copied.
+func TestCopiesDoNotWaitForTargetsOfOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		r := looptest.New(t, looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage,
+			error) {
+			return looptest.Say("ok"), nil
+		}), func(o *host.Options) {
+			open := o.Open
+			o.Open = func(ctx context.Context, session string) (host.SessionLog, error) {
+				if strings.HasPrefix(session, "slow") {
+					<-gate
+				}
+				return open(ctx, session)
+			}
+		})
+		r.Deliver("p1", looptest.Prompt("go"))
+		done := make(chan string, 10)
+		for _, target := range []string{"slow1", "slow2", "slow3", "new"} {
+			c := looptest.Command("b1", &schemas.Branch{Session: "s1"})
+			c.Session = target
+			go func() {
+				if err := r.Host.Deliver(t.Context(), c, nil); err != nil {
+					t.Error(err)
+				}
+				done <- target
+			}()
+			synctest.Wait()
+		}
+		if len(done) != 1 || <-done != "new" {
+			t.Error("a session is not copied while the targets of others are loaded")
+		}
+		close(gate)
+		synctest.Wait()
+		if len(done) != 3 {
+			t.Errorf("%d of 3 others were copied", len(done))
 		}
 	})
 }
