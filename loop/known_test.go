@@ -66,17 +66,20 @@ func TestTheTimeOfACommandKeepsNothingElse(t *testing.T) {
 		events := loop.Accept(&loop.State{Session: "s1"}, c, data.Data, loop.Rules{})
 		kept = events[0].(*schemas.CommandAccepted).Time
 	}()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	wantFreed(t, freed, "the time of a command keeps its data")
+	runtime.KeepAlive(kept)
+}
+
+// wantFreed waits until a finalizer has closed freed, and else says what is wrong.
+func wantFreed(t *testing.T, freed <-chan struct{}, wrong string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		runtime.GC()
 		select {
 		case <-freed:
+			return
 		case <-time.After(10 * time.Millisecond):
-			if time.Now().Before(deadline) {
-				continue
-			}
-			t.Error("the time of a command keeps its data")
 		}
-		break
 	}
-	runtime.KeepAlive(kept)
+	t.Error(wrong)
 }

@@ -3,6 +3,7 @@ package loop
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -163,7 +164,7 @@ func (s *State) moveLeaf(e schemas.Event, d *schemas.Leaf) {
 			keep = i + 1
 		}
 	}
-	s.Messages = s.Messages[:keep:keep]
+	s.Messages = slices.Clone(s.Messages[:keep]) // without the rest in its array
 	for _, m := range d.Entries {
 		s.Messages = append(s.Messages, Entry(m))
 	}

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -291,4 +292,21 @@ func (g *gardener) check(seed uint64) (compactions int) {
 		g.t.Fatalf("seed %d (-live +folded):\n%s", seed, d)
 	}
 	return len(trees.kept)
+}
+
+// A move keeps nothing of what it leaves: a session at rest counts as much as its context.
+func TestAMoveKeepsNothingOfWhatItLeaves(t *testing.T) {
+	t.Parallel()
+	freed := make(chan struct{})
+	s := &loop.State{Session: "s1", Seq: 4, Messages: make([]loop.Entry, 1)}
+	func() {
+		m := &schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: "large"}}}
+		runtime.SetFinalizer(m, func(*schemas.UserMessage) { close(freed) })
+		s.Messages[0] = loop.Entry{ID: "m1", Message: schemas.AnyMessage{Message: m}}
+	}()
+	if err := s.Apply(s.Envelope(&schemas.Leaf{TargetID: "m1", OldLeafID: "m1"})); err != nil {
+		t.Fatal(err)
+	}
+	wantFreed(t, freed, "the message that was left is kept")
+	runtime.KeepAlive(s)
 }

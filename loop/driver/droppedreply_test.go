@@ -12,21 +12,33 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// TestRepliesWithoutRoomAreAskedForAgain has so many large replies wait to be stored that another one may not wait: it
-// fails, and is retried. The test is not parallel, as the room is that of the process.
+// TestRepliesWithoutRoomAreAskedForAgain has so many large replies wait to be stored, or for services to be asked about
+// them, that another one may not wait: it fails, and is retried. The test is not parallel, as the rooms are those of the
+// process.
 func TestRepliesWithoutRoomAreAskedForAgain(t *testing.T) {
-	synctest.Test(t, testRepliesWithoutRoom)
+	for name, room := range map[string]*jsonroom.Room{"stored": jsonroom.Replies, "asked": jsonroom.Asked} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testRepliesWithoutRoom(t, room) })
+		})
+	}
 }
 
-func testRepliesWithoutRoom(t *testing.T) {
+// silent is services that decide nothing.
+type silent struct{}
+
+func (silent) Ask(context.Context, schemas.HookRef, schemas.HookRequest) (schemas.HookAnswer, error) {
+	return schemas.HookAnswer{}, nil
+}
+
+func testRepliesWithoutRoom(t *testing.T, room *jsonroom.Room) {
 	const all = 128 << 20
-	stored, err := jsonroom.Replies.Wait(t.Context(), all)
+	stored, err := room.Wait(t.Context(), all)
 	if err != nil {
 		t.Fatal(err)
 	}
 	waited := make(chan error)
 	go func() {
-		release, err := jsonroom.Replies.Wait(t.Context(), all)
+		release, err := room.Wait(t.Context(), all)
 		if err == nil {
 			release()
 		}
@@ -43,7 +55,11 @@ func testRepliesWithoutRoom(t *testing.T) {
 			}
 		}
 		return looptest.Say(strings.Repeat("x", 1<<20)), nil
-	}), func(o *host.Options) { o.Defaults.Retry = schemas.RetryPolicy{MaxRetries: 1, BaseDelayMs: 1} })
+	}), func(o *host.Options) {
+		o.Defaults.Retry = schemas.RetryPolicy{MaxRetries: 1, BaseDelayMs: 1}
+		o.Defaults.Hooks = []schemas.HookRef{{Hook: schemas.HookMessageEnd, Service: "s", TimeoutMs: 60_000}}
+		o.Services = silent{}
+	})
 	r.Deliver("p1", looptest.Prompt("go"))
 	var replies []string
 	for _, e := range r.Events() {

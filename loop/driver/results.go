@@ -145,6 +145,7 @@ func (d *Driver) recordArrivals(ctx context.Context) error {
 			return nil
 		}
 		a := d.arrivals[0]
+		d.arrivals[0] = arrival{} // its result may be large
 		d.arrivals = d.arrivals[1:]
 		var call *loop.Call
 		if c := d.state.Call(a.call); c != nil && c.End == nil {

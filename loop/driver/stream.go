@@ -175,7 +175,15 @@ func (c *modelCall) end(final *schemas.AssistantMessage) error {
 	}
 	c.closeFeed() // no delta follows the message_end
 	c.d.countForProfile(c.ctx, c.id, final)
+	asked, err := c.d.waitToAsk(c.ctx, c.d.runSignal(c.ctx), final)
+	if cut, code := dropped(final, err); cut != nil {
+		final, c.final = cut, cut
+		end.FailureCode, end.Retryable = code, code.Retryable()
+	} else if err != nil {
+		return err
+	}
 	stored, err := c.d.askMessageEnd(c.ctx, c.id, final)
+	asked()
 	if err != nil {
 		return err
 	}
@@ -218,6 +226,25 @@ func dropped(reply *schemas.AssistantMessage, err error) (cut *schemas.Assistant
 	copied := *reply
 	copied.Content, copied.StopReason, copied.ErrorMessage = nil, stop, err.Error()
 	return &copied, code
+}
+
+// waitToAsk waits for the room in memory for a reply about which services of message_end are asked, if there are any:
+// they may take long, and the reply does not count as memory of the session before it is stored. The errors are those
+// of [Driver.storeReply].
+func (d *Driver) waitToAsk(ctx, signal context.Context, reply schemas.Message) (release func(), err error) {
+	size := schemas.Messages{reply}.JSONSize()
+	if !jsonroom.Asked.Waits(size) || d.inquiryOfRun(schemas.HookMessageEnd) == nil {
+		return func() {}, nil
+	}
+	d.send()
+	release, err = jsonroom.Asked.Wait(signal, size)
+	switch {
+	case errors.Is(err, jsonroom.ErrFull):
+		return func() {}, fmt.Errorf("services were not asked about the reply: %w", err)
+	case err != nil:
+		return func() {}, cmp.Or(ctx.Err(), errDropped)
+	}
+	return release, nil
 }
 
 // storeReply calls put, which appends a reply. If the reply is large it first waits for the room in memory that storing
