@@ -13,8 +13,8 @@ import (
 )
 
 // TestRepliesWithoutRoomAreAskedForAgain has so many large replies wait to be stored, or for services to be asked about
-// them, that another one may not wait: it fails, and is retried. The test is not parallel, as the rooms are those of the
-// process.
+// them, that another one may not wait: it fails, and is retried. The test is not parallel, as the rooms are those of
+// the process.
 func TestRepliesWithoutRoomAreAskedForAgain(t *testing.T) {
 	for name, room := range map[string]*jsonroom.Room{"stored": jsonroom.Replies, "asked": jsonroom.Asked} {
 		t.Run(name, func(t *testing.T) {

@@ -74,6 +74,9 @@ func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input, set l
 	if q == nil {
 		return d.emit(ctx, decision, in.CommandID)
 	}
+	if err := d.room(); err != nil { // services may take long
+		return err
+	}
 	running, signal := false, ctx
 	d.View(func(s *loop.State) { running = s.Run != nil })
 	if running {

@@ -156,10 +156,10 @@ func (d *Driver) askBeforeTree(ctx context.Context, step loop.Navigate) error {
 	return err
 }
 
-// Copy puts a copy of another session into this one, if it has not begun and the log does not know the command. It reads
-// the copy, nil if there is none, and calls end once that is stored, or not needed. If the copy is from an entry, Copy
-// first asks the services of session_before_fork, and reads the copy again after that; the decision is stored together
-// with the copy, or with the rejection of the command.
+// Copy puts a copy of another session into this one, if it has not begun and the log does not know the command. It
+// reads the copy, nil if there is none, and calls end once that is stored, or not needed. If the copy is from an entry,
+// Copy first asks the services of session_before_fork, and reads the copy again after that; the decision is stored
+// together with the copy, or with the rejection of the command.
 func (d *Driver) Copy(ctx context.Context, c schemas.Command, b *schemas.Branch,
 	read func() (copied *schemas.SessionBranched, end func(), err error),
 ) error {
@@ -227,9 +227,9 @@ func (d *Driver) copyDue(command string) bool {
 	return d.broken == nil && d.state.Branchable() && !d.state.Known.Has(command)
 }
 
-// forkInquiry returns the inquiry about a copy from an entry, nil if there are no services. They are those of the profile
-// of the session that is copied: the new one has none yet, or one that would let every copy pass. set are the settings of
-// the copied session at the entry.
+// forkInquiry returns the inquiry about a copy from an entry, nil if there are no services. They are those of the
+// profile of the session that is copied: the new one has none yet, or one that would let every copy pass. set are the
+// settings of the copied session at the entry.
 func (d *Driver) forkInquiry(ctx context.Context, b *schemas.Branch, set loop.Settings) *inquiry {
 	if b.EntryID == "" {
 		return nil

@@ -14,8 +14,8 @@ const (
 	largeLoads          = 2
 )
 
-// Loads bounds how many large logs, snapshots and payloads a process reads at once. Nil lets all be read. It is safe for
-// concurrent use.
+// Loads bounds how many large logs, snapshots and payloads a process reads at once. Nil lets all be read. It is safe
+// for concurrent use.
 type Loads struct{ of *Turns[loadClass] }
 
 // NewLoads returns Loads of which none is under way.
