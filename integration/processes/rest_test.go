@@ -236,12 +236,12 @@ func TestAtRest(t *testing.T) {
 	t.Logf("%d sessions brought to rest in %s", *atRest, time.Since(since).Round(time.Millisecond))
 	r.forget("after")
 	r.wantSettled()
+	wantGoroutines(t, before.goroutines+5) // what is settled may still have work to end
 	after := measure()
 	t.Logf("without them: %d goroutines, %.1f MiB of heap, %.2f %% of a processor", before.goroutines, mib(before.heap),
 		100*before.cpu)
 	t.Logf("with them:    %d goroutines, %.1f MiB of heap, %.2f %% of a processor", after.goroutines, mib(after.heap),
 		100*after.cpu)
-	wantGoroutines(t, before.goroutines+5)
 	wantHeap(t, before.heap+1<<20+indexed*uint64(*atRest))
 	if after.cpu > before.cpu+0.1 {
 		t.Errorf("%.0f %% more of a processor", 100*(after.cpu-before.cpu))
