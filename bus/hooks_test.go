@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,8 @@ func TestHooksFail(t *testing.T) {
 			"out of order"},
 		{"quiet", 60_000, schemas.HookRequest{}, "hook agent.hook.input.quiet: the answer is empty"},
 		{"quiet", 60_000, schemas.HookRequest{Messages: big}, "hook agent.hook.input.quiet: the request has 2097"},
+		{"quiet", 60_000, schemas.HookRequest{Messages: slices.Repeat(big, 3)}, "hook agent.hook.input.quiet: " +
+			"the request has some 629"}, // it is not encoded
 	} {
 		c.req.Hook, c.req.Session = schemas.HookInput, "s1"
 		_, err := hooks.Ask(bustest.Deadline(t), schemas.HookRef{Hook: schemas.HookInput, Service: c.service,

@@ -230,17 +230,22 @@ func dropped(reply *schemas.AssistantMessage, err error) (cut *schemas.Assistant
 
 // waitToAsk waits for the room in memory for a reply about which services of message_end are asked, if there are any:
 // they may take long, and the reply does not count as memory of the session before it is stored. The errors are those
-// of [Driver.storeReply].
+// of [Driver.waitIn].
 func (d *Driver) waitToAsk(ctx, signal context.Context, reply schemas.Message) (release func(), err error) {
 	size := schemas.Messages{reply}.JSONSize()
 	if !jsonroom.Asked.Waits(size) || d.inquiryOfRun(schemas.HookMessageEnd) == nil {
 		return func() {}, nil
 	}
+	return d.waitIn(ctx, signal, jsonroom.Asked, size)
+}
+
+// waitIn waits for room for a reply. release does nothing after an error, which is errDropped if signal ends, or ErrFull.
+func (d *Driver) waitIn(ctx, signal context.Context, room *jsonroom.Room, size int) (release func(), err error) {
 	d.send()
-	release, err = jsonroom.Asked.Wait(signal, size)
+	release, err = room.Wait(signal, size)
 	switch {
 	case errors.Is(err, jsonroom.ErrFull):
-		return func() {}, fmt.Errorf("services were not asked about the reply: %w", err)
+		return func() {}, fmt.Errorf("the reply was not stored: %w", err)
 	case err != nil:
 		return func() {}, cmp.Or(ctx.Err(), errDropped)
 	}
@@ -254,13 +259,9 @@ func (d *Driver) storeReply(ctx, signal context.Context, reply schemas.Message, 
 	if !jsonroom.Replies.Waits(size) {
 		return put()
 	}
-	d.send()
-	release, err := jsonroom.Replies.Wait(signal, size)
-	switch {
-	case errors.Is(err, jsonroom.ErrFull):
-		return fmt.Errorf("the reply was not stored: %w", err)
-	case err != nil:
-		return cmp.Or(ctx.Err(), errDropped)
+	release, err := d.waitIn(ctx, signal, jsonroom.Replies, size)
+	if err != nil {
+		return err
 	}
 	defer release()
 	if err := put(); err != nil {

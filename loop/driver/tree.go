@@ -18,7 +18,7 @@ const textNoPath = "This agent cannot go to an entry: it has no log to read it f
 // session_before_tree have to decide first it asks them, and the step has to be chosen again.
 func (d *Driver) navigate(ctx context.Context, step loop.Navigate) error {
 	if d.o.Path == nil {
-		return d.refuseStep(ctx, step, schemas.RejectState, textNoPath)
+		return d.refuseNavigation(ctx, step, schemas.RejectState, textNoPath)
 	}
 	if err := d.Flush(ctx); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (d *Driver) navigate(ctx context.Context, step loop.Navigate) error {
 	})
 }
 
-func (d *Driver) refuseStep(ctx context.Context, step loop.Navigate, code schemas.RejectCode, reason string) error {
+func (d *Driver) refuseNavigation(ctx context.Context, step loop.Navigate, code schemas.RejectCode, reason string) error {
 	return d.emit(ctx, &schemas.CommandRejected{CommandID: step.CommandID, Kind: schemas.CommandNavigate, Code: code,
 		Reason: reason}, step.CommandID)
 }
@@ -56,7 +56,7 @@ func (d *Driver) withPath(ctx context.Context, step loop.Navigate, use func(path
 	defer end()
 	path, err := resultOf(d, "path", func() (*loop.Path, error) { return d.o.Path(loading, d.session, step.TargetID) })
 	if errors.Is(err, loop.ErrNoEntry) {
-		return d.refuseStep(ctx, step, schemas.RejectNotFound, fmt.Sprintf("Entry %s not found", step.TargetID))
+		return d.refuseNavigation(ctx, step, schemas.RejectNotFound, fmt.Sprintf("Entry %s not found", step.TargetID))
 	}
 	if err != nil {
 		return err
@@ -84,11 +84,12 @@ func waitsForRoom(data schemas.EventData) bool { return jsonroom.Copies.Waits(co
 // storeCopies calls put, which appends the event. If its messages from another session or path are large it first waits
 // for the room in memory that storing takes, and returns once the event is stored.
 func (d *Driver) storeCopies(ctx context.Context, data schemas.EventData, put func() error) error {
-	if !waitsForRoom(data) {
+	size := copied(data).JSONSize()
+	if !jsonroom.Copies.Waits(size) {
 		return put()
 	}
 	d.send()
-	release, err := jsonroom.Copies.Wait(ctx, copied(data).JSONSize())
+	release, err := jsonroom.Copies.Wait(ctx, size)
 	if err != nil {
 		return err
 	}

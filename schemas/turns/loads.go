@@ -89,6 +89,3 @@ func (l *Loads) wait(ctx context.Context, c loadClass) (leave func(), err error)
 		got()
 	}), nil
 }
-
-// Idle reports whether no load is under way.
-func (l *Loads) Idle() bool { return l.of.Idle() }

@@ -47,7 +47,7 @@ func TestLargeLoadsTakeTurns(t *testing.T) {
 		for _, end := range []func(){large, other, little} {
 			end()
 		}
-		if !l.Idle() {
+		if !l.of.Idle() {
 			t.Error("a turn was not given back")
 		}
 	})
@@ -60,8 +60,8 @@ func TestStreamsCountTheirPieces(t *testing.T) {
 	ctx, end := l.Stream(t.Context())
 	pass := func(bytes int, idle bool) {
 		t.Helper()
-		if err := Pass(ctx, bytes); err != nil || l.Idle() != idle {
-			t.Errorf("after a piece of %d bytes: %v, idle: %v", bytes, err, l.Idle())
+		if err := Pass(ctx, bytes); err != nil || l.of.Idle() != idle {
+			t.Errorf("after a piece of %d bytes: %v, idle: %v", bytes, err, l.of.Idle())
 		}
 	}
 	for range 3 {
@@ -78,7 +78,7 @@ func TestStreamsCountTheirPieces(t *testing.T) {
 	pass(hugeLoad, false)
 	end()
 	end()
-	if !l.Idle() {
+	if !l.of.Idle() {
 		t.Error("a turn was not given back")
 	}
 }
