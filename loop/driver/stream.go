@@ -239,7 +239,8 @@ func (d *Driver) waitToAsk(ctx, signal context.Context, reply schemas.Message) (
 	return d.waitIn(ctx, signal, jsonroom.Asked, size)
 }
 
-// waitIn waits for room for a reply. release does nothing after an error, which is errDropped if signal ends, or ErrFull.
+// waitIn waits for room for a reply. release does nothing after an error, which is errDropped if signal ends, or
+// ErrFull.
 func (d *Driver) waitIn(ctx, signal context.Context, room *jsonroom.Room, size int) (release func(), err error) {
 	d.send()
 	release, err = room.Wait(signal, size)

@@ -44,7 +44,9 @@ func (d *Driver) navigate(ctx context.Context, step loop.Navigate) error {
 	})
 }
 
-func (d *Driver) refuseNavigation(ctx context.Context, step loop.Navigate, code schemas.RejectCode, reason string) error {
+func (d *Driver) refuseNavigation(ctx context.Context, step loop.Navigate, code schemas.RejectCode,
+	reason string,
+) error {
 	return d.emit(ctx, &schemas.CommandRejected{CommandID: step.CommandID, Kind: schemas.CommandNavigate, Code: code,
 		Reason: reason}, step.CommandID)
 }
