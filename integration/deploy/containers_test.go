@@ -116,7 +116,7 @@ func TestImages(t *testing.T) {
 	if !strings.HasPrefix(all["build"], "FROM golang:"+version+"-") {
 		t.Errorf("go.mod asks for Go %s: %.60s", version, all["build"])
 	}
-	for _, want := range []string{"CGO_ENABLED=0", "-trimpath", "-ldflags='-s -w'"} {
+	for _, want := range []string{"CGO_ENABLED=0", "-trimpath", "-tags=grpcnotrace", "-ldflags='-s -w'"} {
 		if !strings.Contains(all["build"], want) || !strings.Contains(read(t, "../../.ci/run"), want) {
 			t.Errorf("the Dockerfile, or the measurement in .ci/run, builds without %s", want)
 		}

@@ -232,6 +232,11 @@ func stamp(now time.Time) time.Time {
 
 // endMessage asks the hook message_end about a message that no model streams, and appends its message_end.
 func (d *Driver) endMessage(ctx context.Context, end *schemas.MessageEnd, cause string) error {
+	if d.runSignal(ctx).Err() == nil { // of an aborted run services are not waited for
+		if err := d.room(); err != nil {
+			return err
+		}
+	}
 	m, err := d.askMessageEnd(ctx, end.MessageID, end.Message.Message)
 	if err != nil {
 		return err

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/agentevent"
+	"github.com/loopbus/loopbus/loop/internal/jsonroom"
 	"github.com/loopbus/loopbus/loop/internal/panics"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -164,11 +167,13 @@ func (d *Driver) recordArrivals(ctx context.Context) error {
 			err = d.showPartial(ctx, *call, a.partial)
 		}
 		d.mu.Lock()
-		d.recorded = append(d.recorded, a)
-		d.mu.Unlock()
-		if err != nil {
+		if err != nil { // whoever drives next records it, or its delivery fails with the session
+			d.arrivals = slices.Insert(d.arrivals, 0, a)
+			d.mu.Unlock()
 			return err
 		}
+		d.recorded = append(d.recorded, a)
+		d.mu.Unlock()
 	}
 }
 
@@ -212,12 +217,22 @@ func (l localTools) Dispatch(ctx context.Context, req schemas.ToolRequest, _ boo
 // Cancel does nothing: the run's abort signal has already cancelled the tool.
 func (localTools) Cancel(context.Context, string, schemas.CallKey, string) error { return nil }
 
-// askAfter asks the services of after_tool_call, which may replace parts of the result in end.
+// askAfter asks the services of after_tool_call, which may replace parts of the result in end. Its error wraps
+// [schemas.ErrLater] if so many large results and replies wait for services that this one has to be delivered again.
 func (d *Driver) askAfter(ctx context.Context, call loop.Call, f *begunCall, end *schemas.ToolExecutionEnd) error {
 	q := d.inquiryOfRun(schemas.HookAfterToolCall)
 	if q == nil {
 		return nil
 	}
+	result := &schemas.ToolResultMessage{Content: end.Result.Content, Details: end.Result.Details}
+	asked, err := d.waitIn(ctx, d.runSignal(ctx), jsonroom.Asked, schemas.Messages{result}.JSONSize())
+	switch {
+	case errors.Is(err, jsonroom.ErrFull):
+		return fmt.Errorf("the result of call %s of session %s: %w: %w", call.Key, d.session, err, schemas.ErrLater)
+	case err != nil && !errors.Is(err, errDropped): // of an aborted run services are not waited for
+		return err
+	}
+	defer asked()
 	decision := &schemas.HookDecision{ToolCallID: call.ToolCall.ID, Call: call.Key}
 	req := callRequest(call, d.argsOf(ctx, call, f))
 	req.Result, req.IsError = &end.Result, end.IsError

@@ -219,7 +219,7 @@ func dropped(reply *schemas.AssistantMessage, err error) (cut *schemas.Assistant
 	stop := schemas.StopAborted
 	switch {
 	case errors.Is(err, jsonroom.ErrFull):
-		stop, code = schemas.StopError, schemas.FailureOverloaded
+		stop, code, err = schemas.StopError, schemas.FailureOverloaded, fmt.Errorf("the reply was not stored: %w", err)
 	case !errors.Is(err, errDropped):
 		return nil, ""
 	}
@@ -232,21 +232,23 @@ func dropped(reply *schemas.AssistantMessage, err error) (cut *schemas.Assistant
 // they may take long, and the reply does not count as memory of the session before it is stored. The errors are those
 // of [Driver.waitIn].
 func (d *Driver) waitToAsk(ctx, signal context.Context, reply schemas.Message) (release func(), err error) {
-	size := schemas.Messages{reply}.JSONSize()
-	if !jsonroom.Asked.Waits(size) || d.inquiryOfRun(schemas.HookMessageEnd) == nil {
+	if d.inquiryOfRun(schemas.HookMessageEnd) == nil {
 		return func() {}, nil
 	}
-	return d.waitIn(ctx, signal, jsonroom.Asked, size)
+	return d.waitIn(ctx, signal, jsonroom.Asked, schemas.Messages{reply}.JSONSize())
 }
 
-// waitIn waits for room for a reply. release does nothing after an error, which is errDropped if signal ends, or
-// ErrFull.
+// waitIn waits for room for a reply or a result. release does nothing after an error, which is errDropped if signal
+// ends, or [jsonroom.ErrFull].
 func (d *Driver) waitIn(ctx, signal context.Context, room *jsonroom.Room, size int) (release func(), err error) {
+	if !room.Waits(size) {
+		return func() {}, nil
+	}
 	d.send()
 	release, err = room.Wait(signal, size)
 	switch {
 	case errors.Is(err, jsonroom.ErrFull):
-		return func() {}, fmt.Errorf("the reply was not stored: %w", err)
+		return func() {}, err
 	case err != nil:
 		return func() {}, cmp.Or(ctx.Err(), errDropped)
 	}

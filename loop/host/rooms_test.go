@@ -110,47 +110,66 @@ type asking struct {
 }
 
 func (s asking) Ask(_ context.Context, _ schemas.HookRef, req schemas.HookRequest) (schemas.HookAnswer, error) {
+	if m := req.Message; m != nil && m.MessageRole() != schemas.RoleToolResult {
+		return schemas.HookAnswer{}, nil
+	}
 	s.asked <- req.Session
 	<-s.free
 	return schemas.HookAnswer{}, nil
 }
 
-// TestInputsThatServicesScreenHaveRoom has large prompts to new sessions wait for a slow service: those for which there
-// is no room are not in memory.
-func TestInputsThatServicesScreenHaveRoom(t *testing.T) {
+// TestSessionsThatServicesHoldHaveRoom has large prompts to new sessions, and large results of their tools, wait for a
+// slow service: those for which there is no room are not in memory.
+func TestSessionsThatServicesHoldHaveRoom(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		asked, free := make(chan string, 10), make(chan struct{}, 10)
-		r := looptest.New(t, looptest.ModelFunc(func(context.Context, schemas.ModelRequest) (*schemas.AssistantMessage,
-			error) {
-			return looptest.Say("ok"), nil
-		}), func(o *host.Options) {
-			o.WorkBytes = 4 * 700 << 10 // two sessions
-			o.Defaults.Hooks = []schemas.HookRef{{Hook: schemas.HookInput, Service: "s", TimeoutMs: 60_000}}
-			o.Services = asking{asked, free}
+	for _, hook := range []schemas.HookName{schemas.HookInput, schemas.HookMessageEnd} {
+		t.Run(string(hook), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { testHeld(t, hook) })
 		})
-		var delivering sync.WaitGroup
-		for _, session := range []string{"first", "second", "third"} {
-			delivering.Go(func() {
-				c := looptest.Command("p1", looptest.Prompt(strings.Repeat("x", 300<<10)))
-				c.Session = session
-				err := r.Host.Deliver(t.Context(), c, nil)
-				for errors.Is(err, schemas.ErrLater) { // as the inbox does
-					err = r.Host.Deliver(t.Context(), c, nil)
-				}
-				if err != nil {
-					t.Error(err)
-				}
-			})
-			synctest.Wait()
-		}
-		if n := len(asked); n != 2 {
-			t.Errorf("services are asked about %d inputs, want 2", n)
-		}
-		close(free)
-		delivering.Wait()
-		if n := len(asked); n != 3 {
-			t.Errorf("services were asked about %d inputs, want 3", n)
-		}
+	}
+}
+
+func testHeld(t *testing.T, hook schemas.HookName) {
+	const size = 300 << 10
+	asked, free := make(chan string, 10), make(chan struct{}, 10)
+	r := looptest.New(t, looptest.ToolThenDone("t1"), func(o *host.Options) {
+		o.WorkBytes = 4 * 700 << 10 // two sessions
+		o.Defaults.Hooks = []schemas.HookRef{{Hook: hook, Service: "s", TimeoutMs: 60_000}}
+		o.Services = asking{asked, free}
 	})
+	var delivering sync.WaitGroup
+	deliver := func(session, id string, data schemas.CommandData) {
+		delivering.Go(func() {
+			c := looptest.Command(id, data)
+			c.Session = session
+			err := r.Host.Deliver(t.Context(), c, nil)
+			for errors.Is(err, schemas.ErrLater) { // as the inbox does
+				err = r.Host.Deliver(t.Context(), c, nil)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+	}
+	text := "go"
+	if hook == schemas.HookInput {
+		text = strings.Repeat("x", size)
+	}
+	for _, session := range []string{"first", "second", "third"} {
+		deliver(session, "p1", looptest.Prompt(text))
+	}
+	for _, req := range r.Tools.TakeAll() {
+		id, result := looptest.AnswerTo(req, strings.Repeat("x", size))
+		deliver(req.Session, id, result)
+	}
+	if n := len(asked); n != 2 {
+		t.Errorf("services are asked about %d sessions, want 2", n)
+	}
+	close(free)
+	delivering.Wait()
+	if n := len(asked); n != 3 {
+		t.Errorf("services were asked about %d sessions, want 3", n)
+	}
 }

@@ -28,7 +28,8 @@ var Replies = &Room{copies: 6, small: 256 << 10, mostWaiting: 128 << 20, turns: 
 // is bounded where they are read.
 var Copies = &Room{copies: 6, small: 256 << 10, turns: Replies.turns}
 
-// Asked are the replies that services are asked about before they are stored. Services may take long.
+// Asked are the replies and the results of tools that services are asked about before they are stored. Services may
+// take long.
 var Asked = &Room{copies: 3, small: 64 << 10, mostWaiting: 128 << 20, turns: turns.New[bool](room)}
 
 // Requests are those to models, until the model begins to answer: a vendor's SDK has the text of a message, the body,
