@@ -55,7 +55,7 @@ func RunInbox(t testing.TB, c *bus.Conn, o inbox.Options, h inbox.Handler) (in *
 }
 
 // NoHost implements the methods of an [inbox.Handler] that a test without sessions does not need: the owner of a
-// session is unknown, and every session has a log.
+// session is unknown, every session has a log, and none waits for memory.
 type NoHost struct{}
 
 // Owns returns an error.
@@ -63,6 +63,11 @@ func (NoHost) Owns(context.Context, string) error { return errors.New("ownership
 
 // Absent returns false.
 func (NoHost) Absent(context.Context, string) bool { return false }
+
+// Hold holds nothing.
+func (NoHost) Hold(ctx context.Context, _ string) (holding context.Context, release func(), err error) {
+	return ctx, func() {}, nil
+}
 
 // Send publishes a prompt in plain text.
 func Send(t testing.TB, c *bus.Conn, session, text string) {

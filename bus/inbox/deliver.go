@@ -42,13 +42,17 @@ func (h handler) Deliver(ctx context.Context, m *reader.Message, entered func())
 }
 
 func (h handler) GiveUp(ctx context.Context, m *reader.Message, reason string) error {
-	if m.Body.(*body).dropped { // the dead letter needs the payload
+	b := m.Body.(*body)
+	if b.dropped {
+		_ = queue(h).Refetch(ctx, m) // the dead letter needs the payload
+	}
+	if b.dropped {
 		return errDropped
 	}
-	if foreign := m.Body.(*body).foreign(); foreign != "" {
+	if foreign := b.foreign(); foreign != "" {
 		return h.reject(ctx, m, "", &codec.RejectError{Code: schemas.RejectForeign, Reason: foreign})
 	}
-	defer m.Body.(*body).done()
+	defer b.done()
 	id := ""
 	if cmd, err := h.decode(ctx, m); err == nil {
 		id = cmd.ID // the log may know it
@@ -60,17 +64,30 @@ func (h handler) GiveUp(ctx context.Context, m *reader.Message, reason string) e
 func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func()) (id string, err error) {
 	b := m.Body.(*body)
 	defer b.done()
+	if b.large {
+		var release func()
+		if ctx, release, err = in.hold(ctx, m); err != nil || b.dropped {
+			return "", err
+		}
+		defer release()
+	}
 	cmd, err := in.decode(ctx, m)
 	if err != nil {
 		return "", err
 	}
 	cmd.InboxPosition = in.position(m)
 	cmd.Anonymous = cmd.ID == in.storedID(m) && b.header.Get(schemas.HeaderReply) == ""
+	if b.large {
+		b.decoded()
+	}
 	var replying sync.WaitGroup
 	defer replying.Wait()
 	reply := sync.OnceFunc(func() { in.reply(m, cmd.ID) })
 	err = in.handler.Deliver(ctx, cmd, func() {
 		b.done()
+		if b.large {
+			dropContent(cmd.Data)
+		}
 		entered()
 		replying.Go(reply)
 	})
@@ -103,9 +120,6 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 	session, kind, err := in.conn.Subjects().ParseCommand(b.subject)
 	if err != nil {
 		return reject(schemas.RejectInvalid, "%v", err)
-	}
-	if schemas.DataRef(b.header) != "" {
-		m.Aside()
 	}
 	header, data, err := in.resolveInput(ctx, kind, b)
 	if err != nil {

@@ -19,8 +19,12 @@ type Handler interface {
 	// Nil acknowledges the command. After an error it is delivered again after a growing pause. Errors are logged,
 	// except those that wrap [schemas.ErrConflict] or [context.Canceled]: they mean that another runner has to carry
 	// the command out, or this one later. Delivery is at least once: a command may be delivered again although it was
-	// carried out.
+	// carried out. The inbox drops the content of a large input or result once entered is called.
 	Deliver(ctx context.Context, cmd schemas.Command, entered func()) error
+	// Hold waits until there is memory for a session, and has it ready for a command: Deliver gets the context that Hold
+	// returns. The inbox calls it for large commands, which are not in memory meanwhile, and calls release when Deliver
+	// has returned. Errors are those of Deliver.
+	Hold(ctx context.Context, session string) (holding context.Context, release func(), err error)
 	// Reject records that a message was rejected: it is no command, or was given up after too many attempts. It is
 	// called only if the message's session id is legal. After an error it is called again.
 	Reject(ctx context.Context, session string, r schemas.CommandRejected) error

@@ -21,6 +21,7 @@ type fakeHandler struct {
 	bustest.NoHost
 	deliver func(ctx context.Context, cmd schemas.Command, entered func()) error
 	reject  func(session string, r schemas.CommandRejected) error
+	hold    func(session string)
 
 	mu       sync.Mutex
 	got      map[string][]string // texts of prompts by session, in the order of their entry
@@ -38,6 +39,13 @@ func (h *fakeHandler) Deliver(ctx context.Context, cmd schemas.Command, entered 
 		return h.deliver(ctx, cmd, entered)
 	}
 	return nil
+}
+
+func (h *fakeHandler) Hold(ctx context.Context, session string) (holding context.Context, release func(), err error) {
+	if h.hold != nil {
+		h.hold(session)
+	}
+	return ctx, func() {}, nil
 }
 
 func (h *fakeHandler) Reject(_ context.Context, session string, r schemas.CommandRejected) error {

@@ -14,6 +14,9 @@ import (
 const (
 	keepTooLarge = 64 << 10 // bytes of a payload over schemas.MaxCommandBytes that its dead letter keeps
 	smallPayload = 1 << 10  // up to which a payload is not dropped
+	// largePayload is the size beyond which a payload is not in memory while its session waits for memory, nor once its
+	// command is.
+	largePayload = 64 << 10
 	// pullMessages is how many messages the NATS client may have buffered that the inbox has not received.
 	pullMessages = 256
 )
@@ -26,6 +29,7 @@ type body struct {
 	stored  time.Time
 	header  nats.Header
 	data    []byte
+	large   bool // data has more than largePayload, or is an input by reference
 	dropped bool // header and data have to be read again
 	garbled bool // the header could not be decoded
 	keep    int  // bytes of data that the dead letter keeps, 0 for all

@@ -131,7 +131,8 @@ func (q queue) receive(c *reader.Consumer, msg *nats.Msg) {
 	q.reader.Receive(c, md.Sequence.Consumer, &reader.Message{
 		Seq: md.Sequence.Stream, Partition: partitionOf(q.conn.Subjects(), msg.Subject), Session: session,
 		Urgent: urgent(kind),
-		Body:   &body{subject: msg.Subject, stored: md.Timestamp, header: msg.Header, data: msg.Data},
+		Body: &body{subject: msg.Subject, stored: md.Timestamp, header: msg.Header, data: msg.Data,
+			large: len(msg.Data) > largePayload || schemas.DataRef(msg.Header) != ""},
 	}, msg.Reply)
 }
 

@@ -12,6 +12,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -28,6 +29,8 @@ const (
 	inputWeight = 3
 	// maxDescriptions limits the descriptions of inputs that are read at once.
 	maxDescriptions = 4
+	// turnWait bounds how long an input waits for its turn at a time.
+	turnWait = time.Second
 )
 
 // resolveInput replaces the reference of a command to an object of [schemas.BucketInputs] by the object's data, once it
@@ -99,16 +102,27 @@ func (in *Inbox) object(ctx context.Context, name string, b *body) ([]byte, erro
 	if err != nil || info.Size == 0 {
 		return nil, err
 	}
-	if b.endTurn, err = in.inputs.Wait(ctx, "", inputWeight*int(info.Size)); err != nil {
+	if b.endTurn, err = in.turn(ctx, "", inputWeight*int(info.Size)); err != nil {
 		return nil, err
 	}
 	return in.pieces(ctx, info)
 }
 
+// turn waits for a turn of the inputs by reference. Its error wraps [schemas.ErrLater] after [turnWait]: the session
+// has its memory already, which others wait for.
+func (in *Inbox) turn(ctx context.Context, key string, units int) (end func(), err error) {
+	limit, cancel := context.WithTimeout(ctx, turnWait)
+	defer cancel()
+	if end, err = in.inputs.Wait(limit, key, units); err != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("no turn within %s: %w", turnWait, schemas.ErrLater)
+	}
+	return end, err
+}
+
 // objectInfo returns the description of an uploaded input, once it is its turn: its uploader has written it, and it may
 // be as large as a message.
 func (in *Inbox) objectInfo(ctx context.Context, name string) (info jetstream.ObjectInfo, err error) {
-	release, err := in.inputs.Wait(ctx, "description", maxInputs/maxDescriptions)
+	release, err := in.turn(ctx, "description", maxInputs/maxDescriptions)
 	if err != nil {
 		return info, err
 	}

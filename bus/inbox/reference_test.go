@@ -89,6 +89,50 @@ func TestInputsAreLoadedInTurn(t *testing.T) {
 	}
 }
 
+// Inputs of sessions that wait for memory take no turn: others would wait as long as the models of strangers are slow.
+// And a session that has its memory, which others wait for, does not keep it while its input waits for its turn.
+func TestInputsOfSessionsThatWaitTakeNoTurn(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	bustest.Setup(t, c, streams.Options{})
+	waits, free, delivered := make(chan string, 100), make(chan struct{}), make(chan string, 10)
+	h := fakeHandler{
+		hold: func(session string) {
+			if waits <- session; session == "waits" {
+				<-free
+			}
+		},
+		deliver: func(_ context.Context, cmd schemas.Command, _ func()) error {
+			delivered <- cmd.Session
+			return nil
+		},
+	}
+	in, _ := bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
+	ref := upload(t, c, strings.Repeat("x", 300<<10))
+	promptBy(t, c, "waits", ref)
+	if session := bustest.Within(t, waits); session != "waits" || !in.InputsIdle() {
+		t.Fatalf("session %s waits, and inputs are idle: %v", session, in.InputsIdle())
+	}
+	others, err := in.TakeInputs(bustest.Deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	promptBy(t, c, "ready", ref)
+	for range 2 { // it gives its memory up, and comes again
+		if session := bustest.Within(t, waits); session != "ready" {
+			t.Fatalf("session %s", session)
+		}
+	}
+	others()
+	if session := bustest.Within(t, delivered); session != "ready" {
+		t.Errorf("session %s was delivered", session)
+	}
+	close(free)
+	if session := bustest.Within(t, delivered); session != "waits" {
+		t.Errorf("session %s was delivered", session)
+	}
+}
+
 // More inputs wait for their turn than sessions may start at once. Others start all the same, and not one in 100 ms as
 // behind a queue that stands still.
 func TestInputsThatWaitKeepNobodyFromStarting(t *testing.T) {

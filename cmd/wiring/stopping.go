@@ -40,6 +40,10 @@ func (h *stopping) Deliver(ctx context.Context, c schemas.Command, entered func(
 	return h.host.Deliver(ctx, c, entered)
 }
 
+func (h *stopping) Hold(ctx context.Context, session string) (context.Context, func(), error) {
+	return h.host.Hold(ctx, session)
+}
+
 func (h *stopping) Owns(ctx context.Context, session string) error { return h.host.Owns(ctx, session) }
 
 func (h *stopping) Absent(ctx context.Context, session string) bool {

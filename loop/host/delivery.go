@@ -68,6 +68,7 @@ func (h *Host) dispatch(ctx context.Context, c schemas.Command, entered func()) 
 func (h *Host) drive(ctx context.Context, c schemas.Command, entered func()) error {
 	var in bool
 	return h.withEntry(ctx, c.Session, func() bool { return in }, func(e *entry) error {
+		unhold(ctx, c.Session)
 		return e.driver.Handle(ctx, c, func() {
 			if in = true; isAbortive(ctx) {
 				e.abort.store()

@@ -37,6 +37,7 @@ type entry struct {
 func (h *Host) acquire(ctx context.Context, session string) (e *entry, fresh bool, err error) {
 	for {
 		e, fresh = h.attach(session)
+		unholdLost(ctx, e)
 		if isAbortive(ctx) {
 			e.abort.send()
 		}

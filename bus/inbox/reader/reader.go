@@ -118,8 +118,8 @@ type Message struct {
 	aside func()
 }
 
-// Aside says that a message which is delivered has to wait for others of its kind before its session can be loaded:
-// sessions that are not delayed start meanwhile, as if it had entered the log. It keeps its place among those at work.
+// Aside says that a message which is delivered has to wait for others of its kind: sessions that are not delayed start
+// meanwhile, as if it had entered the log. It keeps its place among those at work.
 func (m *Message) Aside() {
 	if m.aside != nil {
 		m.aside()
