@@ -52,6 +52,38 @@ func (longName) IsDir() bool                { return false }
 func (longName) Type() fs.FileMode          { return 0 }
 func (longName) Info() (fs.FileInfo, error) { return nil, fs.ErrInvalid }
 
+// Ignore files with more lines together than a walk has memory for are left out, the nearest first: each line may have
+// two bytes, and its rule takes a hundred times as much.
+func TestManyRules(t *testing.T) {
+	t.Parallel()
+	const most = 1 << 15
+	rules := func(lines int) string { return strings.Repeat("b\n", lines-1) + "a\n" }
+	for _, c := range []struct {
+		above, below int
+		want         string
+	}{
+		{most, 0, "d"},
+		{most + 1, 0, "a d d/a"},
+		{most / 2, most / 2, "d"},
+		{1, most, "d"},
+	} {
+		files := tree(".gitignore: "+rules(c.above), "a", "d/a")
+		if c.below > 0 {
+			files["d/.gitignore"] = &fstest.MapFile{Data: []byte("!a\n" + rules(c.below))}
+		}
+		var got []string
+		err := walk.Run(t.Context(), walk.Options{FS: files, Start: ".", Visit: func(path string, _ fs.DirEntry) error {
+			if !strings.HasSuffix(path, ".gitignore") {
+				got = append(got, path)
+			}
+			return nil
+		}})
+		if have := strings.Join(got, " "); err != nil || have != c.want {
+			t.Errorf("%d lines above %d: %s, want %s: %v", c.above, c.below, have, c.want, err)
+		}
+	}
+}
+
 // A directory that is larger than the memory for it is visited completely, in order, and read a few times.
 func TestLargeDirectory(t *testing.T) { // not parallel: it measures the heap
 	const count, most = 6000, 80 << 20

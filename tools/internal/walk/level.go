@@ -1,6 +1,7 @@
 package walk
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"io/fs"
@@ -10,9 +11,13 @@ import (
 	"github.com/loopbus/loopbus/tools/internal/ignore"
 )
 
-// maxIgnoreFiles limits the bytes of the ignore files that apply to one directory: of those in it and in its parents.
-// Their rules are in memory at the same time, and take about fifty times as much.
-const maxIgnoreFiles = 1 << 20
+const (
+	// maxIgnoreFiles limits the bytes of the ignore files that apply to one directory: of those in it and in its parents.
+	// Their rules are in memory at the same time.
+	maxIgnoreFiles = 1 << 20
+	// maxRules limits their lines: a rule takes some 200 bytes, a line may have two, and many calls search at once.
+	maxRules = 1 << 15
+)
 
 // The kinds of ignore files, in the order in which they decide.
 const (
@@ -28,6 +33,7 @@ type level struct {
 	rules [kinds]ignore.Rules
 	top   bool // dir is the top directory of a repository
 	read  int  // bytes of the ignore files of this level and of those above
+	lines int  // of these files
 	up    *level
 }
 
@@ -40,7 +46,7 @@ func isIgnoreFile(name string) bool {
 func (w walker) level(dir string, up *level, has func(name string) bool) *level {
 	l := &level{dir: dir, up: up}
 	if up != nil {
-		l.read = up.read
+		l.read, l.lines = up.read, up.lines
 	}
 	if has(".ignore") {
 		w.rules(l, dotIgnore, ".ignore")
@@ -58,7 +64,8 @@ func (w walker) level(dir string, up *level, has func(name string) bool) *level 
 	return l
 }
 
-// rules reads an ignore file of a level. It skips a file that cannot be read, or that would exceed maxIgnoreFiles.
+// rules reads an ignore file of a level. It skips a file that cannot be read, or that would exceed maxIgnoreFiles or
+// maxRules.
 func (w walker) rules(l *level, kind int, name string) {
 	name = path.Join(l.dir, name)
 	// Opening a named pipe would wait for a writer, perhaps forever.
@@ -72,10 +79,11 @@ func (w walker) rules(l *level, kind int, name string) {
 	defer func() { _ = file.Close() }() // nothing was written
 	room := maxIgnoreFiles - l.read
 	text, err := io.ReadAll(io.LimitReader(file, int64(room)+1))
-	if err != nil || len(text) > room {
+	lines := bytes.Count(text, []byte("\n"))
+	if err != nil || len(text) > room || l.lines+lines > maxRules {
 		return
 	}
-	l.read += len(text)
+	l.read, l.lines = l.read+len(text), l.lines+lines
 	l.rules[kind] = ignore.Parse(string(text))
 }
 
