@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -21,6 +22,8 @@ type Approval struct {
 	Time    time.Time
 	RunID   string
 	Request schemas.ApprovalRequested
+	// LeftOut is the size of the arguments in bytes if [Client.ApprovalsOutlined] has left them out of Request, else 0.
+	LeftOut int
 	// Waiting reports whether the call still waits for an answer.
 	Waiting bool
 	// Resolved is the answer; nil while the call waits, and if the call or its run ended without an answer.
@@ -34,8 +37,18 @@ type Approval struct {
 // On start it reads the last message of every session, and the whole log of each session with a run in progress, or
 // with a foreign message behind its last event.
 func (c *Client) Approvals(ctx context.Context) iter.Seq2[Approval, error] {
+	return c.approvals(ctx, math.MaxInt, math.MaxInt)
+}
+
+// ApprovalsOutlined is [Client.Approvals] for a process whose memory others may not fill: it leaves out arguments of
+// more than most bytes, and those of approvals beyond all bytes of arguments that wait together.
+func (c *Client) ApprovalsOutlined(ctx context.Context, most, all int) iter.Seq2[Approval, error] {
+	return c.approvals(ctx, most, all)
+}
+
+func (c *Client) approvals(ctx context.Context, most, all int) iter.Seq2[Approval, error] {
 	return func(yield func(Approval, error) bool) {
-		f := &approvals{c: c, waiting: map[string][]waiting{},
+		f := &approvals{c: c, waiting: map[string][]waiting{}, most: most, left: all,
 			yield: func(a Approval) bool { return yield(a, nil) }}
 		switch err := f.run(ctx); {
 		case errors.Is(err, errStop):
@@ -56,6 +69,8 @@ type approvals struct {
 	at      uint64               // last message of the stream that has been seen
 	missed  bool                 // live messages may have been missed since deleted was called
 	missing map[string]absence   // of the logs of sessions with waiting approvals
+	most    int                  // bytes of arguments that an approval may have
+	left    int                  // bytes of arguments that more approvals may have together
 }
 
 // waiting is an approval that waits.
@@ -107,6 +122,11 @@ func (f *approvals) reread(ctx context.Context, read func(context.Context) error
 // the last event, so it reads that log too.
 func (f *approvals) readOpenRuns(ctx context.Context) error {
 	f.at = 0
+	for _, list := range f.waiting {
+		for _, a := range list {
+			f.left += len(a.Request.Args)
+		}
+	}
 	clear(f.waiting)
 	var open []string
 	last := jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy}
@@ -252,6 +272,10 @@ func (f *approvals) event(e schemas.Event, stream uint64, emit func(Approval) er
 			}
 		}
 		a := Approval{Session: e.Session, Seq: e.Seq, Time: e.Time, RunID: e.RunID, Request: *d, Waiting: true}
+		if n := len(a.Request.Args); n > min(f.most, f.left) {
+			a.Request.Args, a.LeftOut = nil, n
+		}
+		f.left -= len(a.Request.Args)
 		f.waiting[e.Session] = append(f.waiting[e.Session], waiting{a, stream})
 		return emit(a)
 	case *schemas.ApprovalResolved:
@@ -274,6 +298,7 @@ func (f *approvals) resolve(session string, call schemas.CallKey, resolved *sche
 			left = append(left, a)
 			continue
 		}
+		f.left += len(a.Request.Args)
 		a.Waiting, a.Resolved = false, resolved
 		ended = append(ended, a)
 	}

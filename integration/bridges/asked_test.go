@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/client"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -57,6 +58,43 @@ func TestWhatIsAskedAboutIsWhatIsExecuted(t *testing.T) {
 		!strings.Contains(string(list.Payload), `danger {\"v\":\"of a service\"}`) {
 		t.Errorf("the gateway lists %s", list.Payload)
 	}
+}
+
+// Arguments that are too large to be kept for every viewer are left out of the approvals of the gateway: of the list,
+// and of what a viewer is told later.
+func TestLargeArgumentsAreLeftOutOfApprovals(t *testing.T) {
+	t.Parallel()
+	large := `{"v":"` + strings.Repeat("x", 100<<10) + `"}`
+	r := newRig(t, func(o *host.Options) {
+		o.Services = rewriting(large)
+		o.Defaults.Hooks = []schemas.HookRef{{Hook: schemas.HookBeforeToolCall, Service: "policy", TimeoutMs: 60_000}}
+	})
+	c := r.chat("", nil)
+	c.until(named("connect.challenge"))
+	c.request("connect", map[string]any{"minProtocol": 4, "maxProtocol": 4, "auth": map[string]any{"token": chatToken}})
+	c.request("exec.approval.list", map[string]any{})
+	check := func(what string, payload []byte) {
+		t.Helper()
+		want := `"danger (its arguments of ` + strconv.Itoa(len(large)) + ` bytes are in the messages of the session)"`
+		if !strings.Contains(string(payload), want) || strings.Contains(string(payload), `"args"`) || len(payload) > 1<<10 {
+			t.Errorf("%s: %.200s", what, payload)
+		}
+	}
+	go func() {
+		if _, err := r.client.Session("s1").Prompt(bustest.Deadline(t), client.Text("danger")); err != nil {
+			t.Error(err)
+		}
+	}()
+	told := c.until(named("exec.approval.requested"))
+	check("told later", told[len(told)-1].Payload)
+	check("listed again", c.request("exec.approval.list", map[string]any{}).Payload)
+	other := r.chat("", nil)
+	other.until(named("connect.challenge"))
+	other.request("connect", map[string]any{"minProtocol": 4, "maxProtocol": 4, "auth": map[string]any{"token": chatToken}})
+	bustest.Eventually(t, "the index has it", func() bool {
+		return len(other.request("exec.approval.list", map[string]any{}).Payload) > len("[]")
+	})
+	check("listed", other.request("exec.approval.list", map[string]any{}).Payload)
 }
 
 // A client of a bridge answers a request for approval after the session was deleted and started again, and a call with

@@ -15,8 +15,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// pendingDays is the lifetime reported for an approval without a timeout, which the protocol requires.
-const pendingDays = 365
+const (
+	// pendingDays is the lifetime reported for an approval without a timeout, which the protocol requires.
+	pendingDays = 365
+	// maxArgs are the bytes of arguments that are shown with an approval, maxAllArgs those of all that wait: a model makes
+	// as many as it likes, and large ones. The others are in the session's messages.
+	maxArgs, maxAllArgs = 64 << 10, 16 << 20
+)
 
 // approvals are the waiting approvals of all sessions, once a connection has requested them.
 type approvals struct {
@@ -35,9 +40,9 @@ func (a *approvals) count() error {
 	return a.hold.Set(bytes)
 }
 
-// approvalBytes estimates the memory of an approval: it is in the list, in the client that follows all of them, and in
-// an answer.
-func approvalBytes(a client.Approval) int { return 3 * (256 + len(a.Request.Args)) }
+// approvalBytes estimates the memory of an approval: it is in the list, in the client that follows all of them, and
+// twice in an answer.
+func approvalBytes(a client.Approval) int { return 4 * (256 + len(a.Request.Args)) }
 
 // approvalID consists of the session, the call and the request's digest, so that an answer applies to what was shown.
 func approvalID(session string, asked schemas.ApprovalRequested) string {
@@ -90,9 +95,9 @@ func (p *peer) pending(ctx context.Context, hold *bridge.Hold) (all []client.App
 	if err != nil {
 		return nil, err
 	}
-	bytes := 0
+	bytes, left := 0, maxAllArgs
 	for _, s := range page.Sessions {
-		waiting, err := p.waiting(ctx, s.Session)
+		waiting, err := p.waiting(ctx, s.Session, &left)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -115,8 +120,8 @@ func (p *peer) pending(ctx context.Context, hold *bridge.Hold) (all []client.App
 	return all, nil
 }
 
-// waiting returns the waiting approvals of a session.
-func (p *peer) waiting(ctx context.Context, session string) (all []client.Approval, err error) {
+// waiting returns the waiting approvals of a session, with arguments of at most maxArgs and of left bytes together.
+func (p *peer) waiting(ctx context.Context, session string, left *int) (all []client.Approval, err error) {
 	f, err := p.open(ctx, p.b.c.Session(session), true)
 	if err != nil {
 		return nil, err
@@ -127,7 +132,12 @@ func (p *peer) waiting(ctx context.Context, session string) (all []client.Approv
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, client.Approval{Session: session, Time: c.Approval.RequestedAt, Request: *asked})
+		a := client.Approval{Session: session, Time: c.Approval.RequestedAt, Request: *asked}
+		if n := len(asked.Args); n > min(maxArgs, *left) {
+			a.Request.Args, a.LeftOut = nil, n
+		}
+		*left -= len(a.Request.Args)
+		all = append(all, a)
 	}
 	return all, nil
 }
@@ -137,10 +147,16 @@ func approval(a client.Approval) map[string]any {
 	if a.Request.TimeoutMs == 0 {
 		expires = a.Time.AddDate(0, 0, pendingDays)
 	}
+	request := map[string]any{"sessionKey": a.Session, "toolName": a.Request.ToolName, "reason": a.Request.Reason,
+		"allowedDecisions": []string{"allow-once", "deny"}}
+	if a.LeftOut > 0 {
+		request["command"] = fmt.Sprintf("%s (its arguments of %d bytes are in the messages of the session)",
+			a.Request.ToolName, a.LeftOut)
+	} else {
+		request["command"], request["args"] = a.Request.ToolName+" "+string(a.Request.Args), a.Request.Args
+	}
 	return map[string]any{"id": approvalID(a.Session, a.Request), "createdAtMs": a.Time.UnixMilli(),
-		"expiresAtMs": expires.UnixMilli(), "request": map[string]any{"sessionKey": a.Session,
-			"command": a.Request.ToolName + " " + string(a.Request.Args), "toolName": a.Request.ToolName,
-			"args": a.Request.Args, "reason": a.Request.Reason, "allowedDecisions": []string{"allow-once", "deny"}}}
+		"expiresAtMs": expires.UnixMilli(), "request": request}
 }
 
 // followApprovals sends changes to the connection.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"iter"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -77,7 +78,9 @@ func New(c *client.Client, o Options) *Bridge {
 	}
 	return &Bridge{c: c, o: o, places: upgrade.NewPlaces(o.MaxConnections, maxSilent),
 		budget: bridge.NewBudget(bridge.MaxHeld, maxValues),
-		asked:  &sharedApprovals{follow: c.Approvals}, stop: make(chan struct{}), started: time.Now()}
+		asked: &sharedApprovals{follow: func(ctx context.Context) iter.Seq2[client.Approval, error] {
+			return c.ApprovalsOutlined(ctx, maxArgs, maxAllArgs)
+		}}, stop: make(chan struct{}), started: time.Now()}
 }
 
 // Close ends all connections and returns when they have ended.

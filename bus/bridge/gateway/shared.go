@@ -108,6 +108,7 @@ func (s *sharedApprovals) pass(ctx context.Context, a client.Approval, err error
 		s.waiting[id] = a
 	} else if err == nil {
 		delete(s.waiting, id)
+		a.Request.Args = nil // nobody is shown them, and many changes may wait for a slow connection
 	}
 	for r := range s.readers {
 		why := err
