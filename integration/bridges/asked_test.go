@@ -90,7 +90,8 @@ func TestLargeArgumentsAreLeftOutOfApprovals(t *testing.T) {
 	check("listed again", c.request("exec.approval.list", map[string]any{}).Payload)
 	other := r.chat("", nil)
 	other.until(named("connect.challenge"))
-	other.request("connect", map[string]any{"minProtocol": 4, "maxProtocol": 4, "auth": map[string]any{"token": chatToken}})
+	auth := map[string]any{"token": chatToken}
+	other.request("connect", map[string]any{"minProtocol": 4, "maxProtocol": 4, "auth": auth})
 	bustest.Eventually(t, "the index has it", func() bool {
 		return len(other.request("exec.approval.list", map[string]any{}).Payload) > len("[]")
 	})
