@@ -3,6 +3,7 @@ package walk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -49,6 +50,22 @@ func batches(room int, read func(add func(fs.DirEntry)) error) iter.Seq2[[]fs.Di
 	}.Batches(read)
 }
 
+// entry is what a walk keeps of an entry of a directory: those of package os may have all that the system knows of the
+// file, some 200 bytes more.
+type entry struct {
+	name string
+	kind fs.FileMode
+}
+
+func (e entry) Name() string      { return e.name }
+func (e entry) IsDir() bool       { return e.kind.IsDir() }
+func (e entry) Type() fs.FileMode { return e.kind }
+
+// Info returns an error that wraps [errors.ErrUnsupported]: who needs more than the kind of an entry looks at its path.
+func (e entry) Info() (fs.FileInfo, error) {
+	return nil, fmt.Errorf("entry %s of a walk: %w", e.name, errors.ErrUnsupported)
+}
+
 func size(e fs.DirEntry) int { return len(e.Name()) + entrySize }
 
 // read passes the entries of a directory to add, in no order.
@@ -68,7 +85,7 @@ func read(ctx context.Context, files fs.FS, dir string, add func(fs.DirEntry)) e
 		}
 		some, err := list.ReadDir(atOnce)
 		for _, e := range some {
-			add(e)
+			add(entry{strings.Clone(e.Name()), e.Type()})
 		}
 		switch {
 		case errors.Is(err, io.EOF):

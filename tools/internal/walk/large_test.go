@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -52,6 +54,37 @@ func (longName) IsDir() bool                { return false }
 func (longName) Type() fs.FileMode          { return 0 }
 func (longName) Info() (fs.FileInfo, error) { return nil, fs.ErrInvalid }
 
+// What a walk keeps of an entry is little more than its name, although the system knows more of the file.
+func TestEntriesAreSmall(t *testing.T) { // not parallel: it measures the heap
+	const count, most = 4000, 200
+	dir := t.TempDir()
+	for i := range count {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("file-%06d", i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	before, kept := heap(), int64(0)
+	err = walk.Run(t.Context(), walk.Options{FS: root.FS(), Start: ".", Visit: func(string, fs.DirEntry) error {
+		kept = heap() - before
+		return fs.SkipAll
+	}})
+	if err != nil || kept > count*most {
+		t.Errorf("%d bytes are kept of each entry, want at most %d: %v", kept/count, most, err)
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
 // Ignore files with more lines together than a walk has memory for are left out, the nearest first: each line may have
 // two bytes, and its rule takes a hundred times as much.
 func TestManyRules(t *testing.T) {
@@ -87,12 +120,6 @@ func TestManyRules(t *testing.T) {
 // A directory that is larger than the memory for it is visited completely, in order, and read a few times.
 func TestLargeDirectory(t *testing.T) { // not parallel: it measures the heap
 	const count, most = 6000, 80 << 20
-	heap := func() int64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
 	before, last, visited, reads := heap(), "", 0, 0
 	err := walk.Run(t.Context(), walk.Options{FS: large{count, &reads}, Start: ".",
 		Visit: func(path string, _ fs.DirEntry) error {
