@@ -34,7 +34,7 @@ func (h *Hooks) Ask(ctx context.Context, to schemas.HookRef, req schemas.HookReq
 func (h *Hooks) ask(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (a schemas.HookAnswer,
 	err error) {
 	room := h.conn.nc.MaxPayload() - natsio.HeaderRoom
-	if n := req.Messages.Size(); int64(n) > hopeless*room { // not encoded, as that takes several times as much memory
+	if n := sizeOf(req); int64(n) > hopeless*room { // not encoded, as that takes several times as much memory
 		return a, fmt.Errorf("the request has some %d bytes, and a message takes %d", n, room)
 	}
 	data, err := schemas.Marshal(req)
@@ -58,6 +58,18 @@ func (h *Hooks) ask(ctx context.Context, to schemas.HookRef, req schemas.HookReq
 		return a, fmt.Errorf("the service answered with an error: %.512s", reply.Header.Get(micro.ErrorHeader))
 	}
 	return schemas.ParseHookAnswer(reply.Data)
+}
+
+// sizeOf estimates the size of a request by what may be large in it.
+func sizeOf(req schemas.HookRequest) int {
+	n := req.Messages.Size() + len(req.Payload) + len(req.Args)
+	if req.Message != nil {
+		n += schemas.Messages{req.Message.Message}.Size()
+	}
+	if r := req.Result; r != nil {
+		n += schemas.Messages{&schemas.ToolResultMessage{Content: r.Content, Details: r.Details}}.Size()
+	}
+	return n
 }
 
 // hopeless is how many messages of the bus a request has that is too large whatever the estimate of its size adds.

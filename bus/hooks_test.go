@@ -2,7 +2,9 @@ package bus_test
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +68,7 @@ func TestHooksFail(t *testing.T) {
 	service(t, c, "agent.hook.input.quiet", func(m *nats.Msg) { _ = m.Respond(nil) })
 	big := schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: strings.Repeat("x",
 		2<<20)}}}}
+	large := json.RawMessage(strconv.Quote(strings.Repeat("x", 6<<20)))
 	for _, c := range []struct {
 		service string
 		limit   int64
@@ -82,6 +85,13 @@ func TestHooksFail(t *testing.T) {
 		{"quiet", 60_000, schemas.HookRequest{Messages: big}, "hook agent.hook.input.quiet: the request has 2097"},
 		{"quiet", 60_000, schemas.HookRequest{Messages: slices.Repeat(big, 3)}, "hook agent.hook.input.quiet: " +
 			"the request has some 629"}, // it is not encoded
+		{"quiet", 60_000, schemas.HookRequest{Payload: large}, "hook agent.hook.input.quiet: the request has some 629"},
+		{"quiet", 60_000, schemas.HookRequest{Args: large}, "hook agent.hook.input.quiet: the request has some 629"},
+		{"quiet", 60_000, schemas.HookRequest{Result: &schemas.ToolResult{Details: large}}, "hook agent.hook.input.quiet: " +
+			"the request has some 629"},
+		{"quiet", 60_000, schemas.HookRequest{Message: &schemas.AnyMessage{Message: &schemas.UserMessage{
+			Content: schemas.Contents{schemas.Text{Text: string(large)}}}}}, "hook agent.hook.input.quiet: " +
+			"the request has some 629"},
 	} {
 		c.req.Hook, c.req.Session = schemas.HookInput, "s1"
 		_, err := hooks.Ask(bustest.Deadline(t), schemas.HookRef{Hook: schemas.HookInput, Service: c.service,

@@ -168,6 +168,23 @@ func (sum *Summing) bytes() int {
 	return n
 }
 
+// MaxDecidedArgs is how many bytes of arguments the services of before_tool_call may give to the calls of a turn: as
+// many as a model can in one reply.
+const MaxDecidedArgs = 16 << 20
+
+// DecidedArgs returns the bytes of arguments that services have given to the calls of the turn under way.
+func (s *State) DecidedArgs() (n int) {
+	if s.Run == nil || s.Run.Turn == nil {
+		return 0
+	}
+	for _, c := range s.Run.Turn.Calls {
+		if c.Decision != nil {
+			n += len(c.Decision.Args)
+		}
+	}
+	return n
+}
+
 // bytes estimates what a turn takes besides its messages. A state that was loaded from a snapshot has the reply and its
 // arguments once more, and the driver has those that it has prepared.
 func (t *Turn) bytes() (n int) {

@@ -68,6 +68,7 @@ func (d *Driver) decide(ctx context.Context, call loop.Call, args json.RawMessag
 		if err := d.askBefore(ctx, services, call, args, h); err != nil {
 			return nil, err
 		}
+		d.boundDecided(h)
 	}
 	if d.runSignal(ctx).Err() != nil && len(h.Failures) > 0 { // services did not answer because the run is to end
 		return &schemas.HookDecision{Block: true, Reason: loop.TextAborted}, nil
@@ -78,7 +79,22 @@ func (d *Driver) decide(ctx context.Context, call loop.Call, args json.RawMessag
 	if h.Ask {
 		h.TimeoutMs = cmp.Or(h.TimeoutMs, policy.TimeoutMs)
 	}
-	return h, d.emit(ctx, h, "")
+	if err := d.emit(ctx, h, ""); err != nil || h.Args == nil {
+		return h, err
+	}
+	return h, d.room() // the session has grown, and more calls of the reply may follow
+}
+
+// boundDecided blocks a call whose arguments services have replaced if the calls of the turn would have too many bytes
+// of such arguments together.
+func (d *Driver) boundDecided(h *schemas.HookDecision) {
+	d.View(func(s *loop.State) {
+		if n := s.DecidedArgs() + len(h.Args); len(h.Args) > 0 && n > loop.MaxDecidedArgs {
+			h.Block, h.Args, h.Ask = true, nil, false
+			h.Reason = fmt.Sprintf("The arguments that services have given to the calls of this turn have %d bytes, "+
+				"and may have %d", n, loop.MaxDecidedArgs)
+		}
+	})
 }
 
 // decidedArgs returns the arguments that a decision leaves, or a refusalError. A nil decision changes nothing.
