@@ -41,7 +41,7 @@ func newServerCall(s *Server, first *nats.Msg) *serverCall {
 	id := rand.Text()
 	return &serverCall{
 		s: s, first: first, caller: callerOf(first), id: id, whole: make(chan []byte, 1), in: partReader{limit: s.o.MaxBytes},
-		out: partWriter{nc: s.conn.NATS(), subject: first.Reply, reply: s.conn.Subjects().ModelCall(id)},
+		out: partWriter{nc: s.nc, subject: first.Reply, reply: s.conn.Subjects().ModelCall(id)},
 	}
 }
 
@@ -190,6 +190,14 @@ func (c *serverCall) request(ctx context.Context) (req schemas.ModelRequest, err
 	case payload := <-c.whole:
 		if err := c.reserveDecoded(payload); err != nil {
 			return req, err
+		}
+		if len(payload) > decodedFreely {
+			select {
+			case c.s.decoding <- struct{}{}:
+				defer func() { <-c.s.decoding }()
+			case <-ctx.Done():
+				return req, context.Cause(ctx)
+			}
 		}
 		if req, err = schemas.DecodeModelRequest(payload); err != nil {
 			return req, &schemas.FailureError{

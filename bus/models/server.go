@@ -23,6 +23,10 @@ const (
 	requestBacklog   = 1024             // requests that were received and wait for Run
 	drainTimeout     = time.Second      // to receive the last request after the subscription has ended
 	subscribeTimeout = 10 * time.Second // for the NATS server to process the subscriptions
+	// decodedFreely is the size up to which requests are decoded at once. Larger ones take turns, atOnce of them: with a
+	// hundred there is no processor left to read what the NATS server sends.
+	decodedFreely = 64 << 10
+	atOnce        = 2
 )
 
 // ServerOptions configures [NewServer]. Model is required.
@@ -50,6 +54,9 @@ type Server struct {
 	ready    chan struct{}
 	requests *shares.Shares // bytes of the requests
 	uploads  uploads
+	decoding chan struct{} // has an element for each large request that is decoded
+
+	nc *nats.Conn // set by Run
 
 	mu      sync.Mutex
 	serving map[string]*serverCall // running calls, by id
@@ -73,7 +80,8 @@ func NewServer(c *bus.Conn, o ServerOptions) *Server {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.MaxTotal = cmp.Or(o.MaxTotal, defaultMaxTotal)
 	return &Server{conn: c, o: o, places: shares.New(o.Concurrency), ready: make(chan struct{}),
-		requests: shares.New(o.MaxTotal), uploads: uploads{most: o.Concurrency}, serving: map[string]*serverCall{}}
+		requests: shares.New(o.MaxTotal), uploads: uploads{most: o.Concurrency}, decoding: make(chan struct{}, atOnce),
+		serving: map[string]*serverCall{}}
 }
 
 // Ready returns a channel that is closed once the server receives calls.
@@ -82,20 +90,26 @@ func (s *Server) Ready() <-chan struct{} { return s.ready }
 // Run serves calls until ctx ends. Then it accepts no more calls and waits for the running ones. After StopTimeout it
 // cancels those that still run; they end with an error with which the caller may retry. It returns an error only if it
 // could not subscribe. Run may be called once.
-func (s *Server) Run(ctx context.Context) error {
+//
+// It has a connection of its own: a NATS server ends a connection to which callers send more than is read, and with it
+// what the rest of the process waits for.
+func (s *Server) Run(ctx context.Context) (err error) {
+	if s.nc, err = s.conn.Open(ctx, "requests"); err != nil {
+		return fmt.Errorf("models: serve models: %w", err)
+	}
 	// All calls share one subscription, because each new subscription makes the NATS server look up the subscribers of
 	// all its subjects again.
-	control, err := s.conn.NATS().Subscribe(s.conn.Subjects().ModelCall("*"), s.route)
+	control, err := s.nc.Subscribe(s.conn.Subjects().ModelCall("*"), s.route)
 	if err != nil {
 		return fmt.Errorf("models: serve models: %w", err)
 	}
 	defer func() { _ = control.Unsubscribe() }()
 	requests := make(chan *nats.Msg, requestBacklog)
-	sub, err := s.conn.NATS().ChanQueueSubscribe(s.conn.Subjects().ModelRequest(), queueGroup, requests)
+	sub, err := s.nc.ChanQueueSubscribe(s.conn.Subjects().ModelRequest(), queueGroup, requests)
 	if err != nil {
 		return fmt.Errorf("models: serve models: %w", err)
 	}
-	if err := s.conn.NATS().FlushTimeout(subscribeTimeout); err != nil {
+	if err := s.nc.FlushTimeout(subscribeTimeout); err != nil {
 		return errors.Join(fmt.Errorf("models: serve models: %w", err), sub.Unsubscribe())
 	}
 	close(s.ready)
@@ -166,7 +180,7 @@ func (s *Server) refusePending(sub *nats.Subscription, requests <-chan *nats.Msg
 	}
 	// No request arrives after the answer of the NATS server. Without an answer the connection is lost, and callers
 	// detect that by themselves.
-	_ = s.conn.NATS().FlushTimeout(drainTimeout)
+	_ = s.nc.FlushTimeout(drainTimeout)
 	for {
 		select {
 		case m := <-requests:
