@@ -54,6 +54,14 @@ func TestRequestsDoNotBurdenTheProcess(t *testing.T) {
 		}()
 		return over
 	}
+	serves := func(calls int) {
+		t.Helper()
+		bustest.Eventually(t, "calls are served", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.serving) == calls
+		})
+	}
 	for range atOnce {
 		s.decoding <- struct{}{}
 	}
@@ -64,15 +72,12 @@ func TestRequestsDoNotBurdenTheProcess(t *testing.T) {
 		t.Errorf("asked for %s", id)
 	}
 	bustest.Within(t, small)
+	serves(2)
 	abort()
 	if reason := bustest.Within(t, cancelled); reason != schemas.StopAborted {
 		t.Errorf("cancelled: %s", reason)
 	}
-	bustest.Eventually(t, "the server has ended it", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.serving) == 1
-	})
+	serves(1)
 	for range atOnce {
 		<-s.decoding
 	}
