@@ -24,8 +24,9 @@ type Options struct {
 	// JWTCookie names a cookie that contains the JWT of a bearer user. The bridge adds it to a CONNECT without
 	// credentials. A proxy that authenticates users sets it; scripts of the page need not see it. "" means none.
 	JWTCookie string
-	// MaxConnections limits the concurrent connections of clients that the server has admitted, default 256. As many may
-	// exist that it has not admitted yet; the oldest of those makes room for the next.
+	// MaxConnections limits the concurrent connections of clients that the server has admitted, default 256, of which a
+	// caller leaves as many free as it has. As many may exist that it has not admitted yet; the oldest of those makes room
+	// for the next.
 	MaxConnections int
 	// DialTimeout limits the server's answer, default 5 s; FirstTimeout the client's first frame, default 10 s;
 	// WriteTimeout the time for the client to accept each frame, default 10 s, and to answer a ping, which is sent
@@ -110,10 +111,10 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel(nil)
 	silent := b.places.Wait(func() { cancel(errSilent) })
 	defer b.places.Spoken(silent)
-	placed := false
+	var release func()
 	defer func() {
-		if placed {
-			b.places.Release()
+		if release != nil {
+			release()
 		}
 	}()
 	dial, cancelDial := context.WithTimeout(ctx, b.o.DialTimeout)
@@ -138,11 +139,16 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer end()
 	// Room for several messages of the largest size: a client may have buffered some while it waited.
 	ws.SetReadLimit(4*max(server.info.MaxPayload, 1<<20) + controlLine)
-	c := &carrier{o: b.o, ws: ws, end: end, server: server, jwt: cookie(r, b.o.JWTCookie), admit: func() bool {
+	c := &carrier{o: b.o, ws: ws, end: end, server: server, jwt: cookie(r, b.o.JWTCookie)}
+	c.admit = func() bool {
 		b.places.Spoken(silent) // first: from here on it makes room for nobody
-		placed = b.places.Take()
-		return placed
-	}}
+		caller := c.of(r.RemoteAddr)
+		if !b.places.Take(caller) {
+			return false
+		}
+		release = func() { b.places.Release(caller) }
+		return true
+	}
 	b.o.Logger.Debug("WebSocket to NATS opened", "remote", r.RemoteAddr)
 	err = c.carry(ctx, b.stop)
 	b.o.Logger.Debug("WebSocket to NATS closed", "remote", r.RemoteAddr, "err", err)

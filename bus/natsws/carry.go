@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -35,8 +37,9 @@ type carrier struct {
 	end    func() // closes the underlying connection
 	server *link
 	jwt    string
-	out    []byte      // to the client, not sent yet
-	admit  func() bool // reserves the place of a client that the server has admitted; nil after that
+	caller atomic.Value // of the client's CONNECT, a string; stored before the server sees it
+	out    []byte       // to the client, not sent yet
+	admit  func() bool  // reserves the place of a client that the server has admitted; nil after that
 }
 
 // carry returns when one side has ended, place ends, or stop is closed, with the reason. The other side receives the
@@ -196,39 +199,51 @@ func (c *carrier) frame(ctx context.Context, take func(io.Reader) error) error {
 	return take(r)
 }
 
-// connect carries the first frame, and adds the JWT of the cookie to the client's CONNECT.
+// connect carries the first frame. It adds the JWT of the cookie to the client's CONNECT, and learns from it who the
+// caller is.
 func (c *carrier) connect(r io.Reader) error {
-	if c.jwt == "" {
-		_, err := io.Copy(c.server, r)
-		return err
-	}
 	said, err := io.ReadAll(io.LimitReader(r, controlLine))
 	if err != nil {
 		return err
 	}
-	line, rest, _ := bytes.Cut(said, []byte("\r\n"))
-	var members map[string]json.RawMessage
-	data, ok := bytes.CutPrefix(line, []byte("CONNECT "))
-	if !ok || json.Unmarshal(data, &members) != nil {
-		return errors.New("the client's first line is not CONNECT")
+	end := len(said)
+	if i := bytes.Index(said, []byte("\r\n")); i >= 0 {
+		end = i
 	}
-	for _, own := range []string{"user", "pass", "auth_token", "jwt", "nkey"} {
-		if v := string(members[own]); v != "" && v != `""` && v != "null" {
-			c.jwt = ""
-		}
-	}
+	line, rest := said[:end], said[end:]
 	if c.jwt != "" {
-		if members["jwt"], err = json.Marshal(c.jwt); err == nil {
-			data, err = json.Marshal(members)
-		}
-		if err != nil {
+		if line, err = withJWT(line, c.jwt); err != nil {
 			return err
 		}
 	}
-	if _, err = fmt.Fprintf(c.server, "CONNECT %s\r\n%s", data, rest); err == nil {
+	c.caller.Store(callerOf(line))
+	if _, err = c.server.Write(slices.Concat(line, rest)); err == nil {
 		_, err = io.Copy(c.server, r)
 	}
 	return err
+}
+
+// withJWT adds a JWT to a CONNECT without credentials.
+func withJWT(line []byte, jwt string) ([]byte, error) {
+	var members map[string]json.RawMessage
+	data, ok := bytes.CutPrefix(line, []byte("CONNECT "))
+	if !ok || json.Unmarshal(data, &members) != nil {
+		return nil, errors.New("the client's first line is not CONNECT")
+	}
+	for _, own := range []string{"user", "pass", "auth_token", "jwt", "nkey"} {
+		if v := string(members[own]); v != "" && v != `""` && v != "null" {
+			return line, nil
+		}
+	}
+	own, err := json.Marshal(jwt)
+	if err != nil {
+		return nil, err
+	}
+	members["jwt"] = own
+	if data, err = json.Marshal(members); err != nil {
+		return nil, err
+	}
+	return append([]byte("CONNECT "), data...), nil
 }
 
 // ping checks regularly whether the client is still there.

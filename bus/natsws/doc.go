@@ -11,6 +11,8 @@
 // cannot use. Everything else passes unchanged.
 //
 // Limits apply to the number of connections, the size of a frame, and the time for every write and for the first
-// frame. A client that the server has not admitted makes room for others. A client that does not read makes the server
-// wait, which then disconnects it as a slow consumer; a client that does not answer a ping is disconnected.
+// frame. A client that the server has not admitted makes room for others. Of the places for those that it has admitted
+// a caller leaves as many as it takes: a user, or an address if the server has checked no user. A client that does not
+// read makes the server wait, which then disconnects it as a slow consumer; a client that does not answer a ping is
+// disconnected.
 package natsws

@@ -13,6 +13,18 @@ import (
 	"github.com/loopbus/loopbus/bus/natsws"
 )
 
+// connects sends the CONNECT of a user to a stub.
+func connects(t *testing.T, server io.Reader, ws *websocket.Conn, user string) {
+	t.Helper()
+	line := `CONNECT {"user":"` + user + "\"}\r\n"
+	if err := ws.Write(bustest.Deadline(t), websocket.MessageBinary, []byte(line)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(server, make([]byte, len(line))); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Visitors whom the server has not admitted keep nobody out, whatever it says to them: the one that came first makes
 // room. One that it has admitted makes room for nobody.
 func TestSilentVisitorsMakeRoom(t *testing.T) {
@@ -29,6 +41,7 @@ func TestSilentVisitorsMakeRoom(t *testing.T) {
 		}
 	}
 	first, server := greeted(t, s, addr, nil)
+	connects(t, server, first, "ann")
 	says(server, first, "PONG\r\n")
 	second, server2 := greeted(t, s, addr, nil)
 	says(server2, second, "PING\r\n")
@@ -38,8 +51,10 @@ func TestSilentVisitorsMakeRoom(t *testing.T) {
 	if err := ends(t, second); websocket.CloseStatus(err) != -1 {
 		t.Errorf("the one that came first ended with %v", err)
 	}
+	connects(t, server3, third, "bob")
 	says(server3, third, "+OK\r\n")
 	says(server, first, "PONG\r\n")
+	connects(t, server4, fourth, "cy")
 	if _, err := io.WriteString(server4, "PONG\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +66,11 @@ func TestSilentVisitorsMakeRoom(t *testing.T) {
 // Who has credentials gets in while all who have none keep coming back.
 func TestAdmittedAmongSilentVisitors(t *testing.T) {
 	t.Parallel()
-	up := bustest.NATS(t, &server.Options{Users: []*server.User{{Username: "ann", Password: "secret"}}})
+	up := bustest.NATS(t, &server.Options{Users: []*server.User{{Username: "ann", Password: "secret"},
+		{Username: "bob", Password: "secret"}}})
 	_, addr := serve(t, natsws.Options{Upstream: natsws.Upstream{URL: up.ClientURL()}, MaxConnections: 2})
 	var all []*nats.Conn
-	for range 2 {
+	for _, user := range []string{"ann", "bob"} {
 		for range 5 {
 			ws, r, err := websocket.Dial(bustest.Deadline(t), "ws://"+addr, nil)
 			if err != nil {
@@ -65,7 +81,7 @@ func TestAdmittedAmongSilentVisitors(t *testing.T) {
 			}
 			defer func() { _ = ws.CloseNow() }()
 		}
-		nc, err := connect(addr, nats.UserInfo("ann", "secret"), nats.NoReconnect())
+		nc, err := connect(addr, nats.UserInfo(user, "secret"), nats.NoReconnect())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,15 +3,18 @@ package upgrade
 import (
 	"slices"
 	"sync"
+
+	"github.com/loopbus/loopbus/bus/shares"
 )
 
 // Places limits the connections of a handler: those of clients that have been admitted, and those that have yet to say
-// who they are. Of the latter the oldest makes room for the next one, so that silent sockets keep no client out.
+// who they are. Of the former a caller leaves as many to others as it has; of the latter the oldest makes room for the
+// next one, so that silent sockets keep no client out.
 type Places struct {
-	most, mostSilent int
+	admitted   *shares.Shares
+	mostSilent int
 
 	mu     sync.Mutex
-	taken  int
 	silent []*Silence
 }
 
@@ -19,26 +22,16 @@ type Places struct {
 type Silence struct{ end func() }
 
 // NewPlaces returns places for so many connections of admitted clients and, in addition, so many silent ones.
-func NewPlaces(most, silent int) *Places { return &Places{most: most, mostSilent: silent} }
-
-// Take reserves the place of an admitted client. It returns false if there is none; otherwise the place must be
-// released.
-func (p *Places) Take() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.taken >= p.most {
-		return false
-	}
-	p.taken++
-	return true
+func NewPlaces(most, silent int) *Places {
+	return &Places{admitted: shares.New(most), mostSilent: silent}
 }
 
-// Release releases the place of an admitted client.
-func (p *Places) Release() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.taken--
-}
+// Take reserves the place of an admitted client of a caller, "" for one that cannot be told from others. It returns
+// false if there is none for this caller; otherwise the place must be released.
+func (p *Places) Take(caller string) bool { return p.admitted.Take(caller, 1) }
+
+// Release releases the place of an admitted client of the caller.
+func (p *Places) Release(caller string) { p.admitted.Release(caller, 1) }
 
 // Wait reserves the place of a silent connection. end is called if it has to make room; it must not block.
 func (p *Places) Wait(end func()) *Silence {

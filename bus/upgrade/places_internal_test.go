@@ -10,11 +10,12 @@ func TestPlaces(t *testing.T) {
 	t.Parallel()
 	const maxSilent = 64
 	p := NewPlaces(2, maxSilent)
-	if got := []bool{p.Take(), p.Take(), p.Take()}; !slices.Equal(got, []bool{true, true, false}) {
-		t.Errorf("three that want one of two places: %v", got)
+	got := []bool{p.Take("a"), p.Take("a"), p.Take("b"), p.Take("")}
+	if !slices.Equal(got, []bool{true, false, true, false}) {
+		t.Errorf("two callers and others want two places: %v", got)
 	}
-	p.Release()
-	if !p.Take() {
+	p.Release("a")
+	if !p.Take("") {
 		t.Error("the place that was released is not there")
 	}
 	var ended []int

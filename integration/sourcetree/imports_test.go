@@ -79,7 +79,7 @@ var importRules = []importRule{
 		[]string{natsClient, prometheus}},
 	{"bus/permissions", []string{"schemas"}, nil},
 	{"bus/natsws", []string{"bus/upgrade"}, []string{webSocket}},
-	{"bus/upgrade", nil, []string{webSocket}},
+	{"bus/upgrade", []string{"bus/shares"}, []string{webSocket}},
 	{"bus/web", nil, nil},
 	{"bus/bridge", []string{"schemas", "loop", "bus/client", "bus/shares", "bus/upgrade", "tools", "tools/worker"},
 		[]string{natsClient, webSocket}},

@@ -112,13 +112,13 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	default:
 	}
-	if session != "" && !b.places.Take() {
+	if session != "" && !b.places.Take("") {
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "too many connections", http.StatusServiceUnavailable)
 		return
 	}
 	if session != "" {
-		defer b.places.Release()
+		defer b.places.Release("")
 	}
 	b.open.Add(1)
 	defer b.open.Done()

@@ -78,7 +78,7 @@ func (c *conn) converse(ctx context.Context, r *http.Request) {
 	ok := p.connect(hello, r)
 	cancel()
 	if p.placed {
-		defer c.b.places.Release()
+		defer c.b.places.Release("")
 	}
 	if !ok {
 		return
@@ -156,7 +156,7 @@ func (p *peer) connect(ctx context.Context, r *http.Request) bool {
 	case !p.b.o.Allowed(r, params.Auth.Token) && !p.b.o.Allowed(r, params.Auth.Password):
 		return refuse("UNAUTHORIZED", "the runner's token is missing or wrong")
 	}
-	if p.placed = p.b.places.Take(); !p.placed {
+	if p.placed = p.b.places.Take(""); !p.placed {
 		return refuse("UNAVAILABLE", "too many connections")
 	}
 	granted := slices.DeleteFunc(slices.Clone(scopes), func(s string) bool {
