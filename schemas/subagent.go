@@ -10,7 +10,8 @@ import (
 // (docs/agents.md). Its id is chosen by the parent's runner.
 
 // SubagentPolicy limits the sub-agents of a profile's sessions. A child may follow its parent's profile, work in its
-// parent's workspace and use its parent's model, and those that are listed here. A limit of zero is the default.
+// parent's workspace and use its parent's model, and those that are listed here. A limit of zero is the default:
+// only a session without the tool agent has no sub-agents.
 type SubagentPolicy struct {
 	MaxDepth   int        `json:"maxDepth,omitempty"`  // levels of sub-agents below a session that is not one itself
 	MaxOpen    int        `json:"maxOpen,omitempty"`   // unfinished children of a session at once

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/loopbus/loopbus/cmd/internal/cli"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // parse reads a command line without a command.
@@ -45,6 +46,33 @@ func TestMistakesAreReportedAtOnceAndNothingStarts(t *testing.T) {
 	}
 	if files, err := os.ReadDir(p.cmd.Dir); err != nil || len(files) > 0 {
 		t.Errorf("something was started: %v, %v", files, err)
+	}
+}
+
+// A limit of 0 for sub-agents is refused: who writes it wants none, and in a stored configuration it is the default.
+func TestLimitsOfSubagents(t *testing.T) {
+	t.Parallel()
+	none := func(string) string { return "" }
+	o, err := parse(nil, none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := o.Options.Limits.subagents(), (schemas.SubagentPolicy{}).WithDefaults(); !cmp.Equal(got, want) {
+		t.Errorf("the defaults differ from those of schemas: %s", cmp.Diff(want, got))
+	}
+	for _, flag := range []string{"--subagent-depth", "--subagents-open", "--subagents-per-run"} {
+		if _, err := parse([]string{flag, "1"}, none); err != nil {
+			t.Error(err)
+		}
+		if _, err := parse([]string{flag, "0"}, none); err == nil ||
+			!strings.Contains(err.Error(), flag+": must be at least 1; to allow no sub-agents, leave agent out of") {
+			t.Errorf("%s 0: %v", flag, err)
+		}
+	}
+	if _, err := parse(nil, func(name string) string {
+		return map[string]string{"LOOPBUS_SUBAGENT_DEPTH": "0"}[name]
+	}); err == nil {
+		t.Error("a depth of 0 from the environment is accepted")
 	}
 }
 

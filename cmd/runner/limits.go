@@ -21,17 +21,28 @@ type limits struct {
 	MaxRetries       int           `default:"3" help:"Retry a model call this many times after a transient failure."`
 	RetryDelay       time.Duration `default:"2s" help:"Wait this long before the first retry, doubling each time."`
 	MaxRetryDelay    time.Duration `default:"1m" help:"Limit the wait before a retry."`
-	SubagentDepth    int           `help:"Limit the nesting of sub-agents (default 2)."`
-	SubagentsOpen    int           `help:"Limit a session's sub-agents at work at once (default 8)."`
-	SubagentsPerRun  int           `help:"Limit the sub-agents that a run may start (default 32)."`
+	SubagentDepth    int           `default:"2" help:"Limit the nesting of sub-agents."`
+	SubagentsOpen    int           `default:"8" help:"Limit a session's sub-agents at work at once."`
+	SubagentsPerRun  int           `default:"32" help:"Limit the sub-agents that a run may start."`
 }
 
-// Check validates the share; other settings cannot be out of range.
-func (l *limits) Check(*cli.Call) []error {
+// Check validates the share and the limits of sub-agents; other settings cannot be out of range.
+func (l *limits) Check(*cli.Call) (errs []error) {
 	if l.WarnShare > 1 {
-		return []error{fmt.Errorf("--warn-share: %g is not between 0 and 1", l.WarnShare)}
+		errs = append(errs, fmt.Errorf("--warn-share: %g is not between 0 and 1", l.WarnShare))
 	}
-	return nil
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{
+		{"subagent-depth", l.SubagentDepth}, {"subagents-open", l.SubagentsOpen}, {"subagents-per-run", l.SubagentsPerRun},
+	} {
+		if n.value < 1 {
+			errs = append(errs, fmt.Errorf("--%s: must be at least 1; to allow no sub-agents, leave agent out of "+
+				"--extension-tools and of the extensionTools of profiles", n.flag))
+		}
+	}
+	return errs
 }
 
 func (l *limits) schema() schemas.Limits {
