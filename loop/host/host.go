@@ -57,9 +57,9 @@ type Options struct {
 	CacheSize, CacheBytes int
 	CacheAge              time.Duration
 	// WorkBytes is how much memory sessions may take together while they are at work, as each keeps its context while its
-	// model answers: a quarter of it those of up to 1 MiB, another those of up to 4 MiB, and the rest larger ones. Others
-	// wait, and are not in memory. Sessions of up to 256 KiB are not counted. As much as a quarter more is for sessions
-	// that are only loaded to be aborted. 0: 256 MiB.
+	// model answers: half of it those of up to 256 KiB, a quarter those of up to 1 MiB, another those of up to 4 MiB, and
+	// half of it larger ones. Others wait, and are not in memory. Sessions of up to 64 KiB are not counted. As much as a
+	// quarter is for sessions that are only loaded to be aborted. 0: 256 MiB.
 	WorkBytes int
 	// Loads bounds the large logs that are read at once; nil is for this host alone.
 	Loads *turns.Loads

@@ -7,10 +7,11 @@ import (
 )
 
 const (
-	// smallSession is the size of a session that takes no room, in bytes of memory. Most sessions are.
-	smallSession = 256 << 10
-	// mediumSession and largeSession are the sizes up to which sessions share a room. The others do not wait for them.
-	mediumSession, largeSession = 1 << 20, 4 << 20
+	// smallSession is the size of a session that takes no room, in bytes of memory. More than a thousand may be at work.
+	smallSession = 64 << 10
+	// moderateSession, mediumSession and largeSession are the sizes up to which sessions share a room. The others do not
+	// wait for them.
+	moderateSession, mediumSession, largeSession = 256 << 10, 1 << 20, 4 << 20
 )
 
 // rooms bound the memory of the sessions that are at work: a session keeps its context in memory while its model
@@ -23,7 +24,8 @@ type rooms struct {
 // newRooms shares a number of bytes out.
 func newRooms(bytes int) *rooms {
 	r := &rooms{map[class]*turns.Turns[struct{}]{}, map[class]int{
-		urgent: bytes / 8, urgentHuge: bytes / 8, medium: bytes / 4, large: bytes / 4, huge: bytes / 2,
+		urgent: bytes / 8, urgentHuge: bytes / 8,
+		moderate: bytes / 2, medium: bytes / 4, large: bytes / 4, huge: bytes / 2,
 	}}
 	for c, limit := range r.limit {
 		r.of[c] = turns.New[struct{}](limit)
@@ -38,6 +40,7 @@ const (
 	small      class = iota
 	urgent           // a session that is to be aborted: no model is called meanwhile
 	urgentHuge       // a huge one: each may wait for its tools until their grace has passed
+	moderate
 	medium
 	large
 	huge
@@ -57,6 +60,8 @@ func classOf(bytes int) class {
 	switch {
 	case bytes <= smallSession:
 		return small
+	case bytes <= moderateSession:
+		return moderate
 	case bytes <= mediumSession:
 		return medium
 	case bytes <= largeSession:

@@ -79,7 +79,7 @@ func TestTheRoomForAborts(t *testing.T) {
 	if !r.grow(&has, limit*3/4, false) || has.bytes != limit*3/4 || has.class != urgent {
 		t.Errorf("one that grows has room for %d bytes of class %d", has.bytes, has.class)
 	}
-	other, err := r.waitOr(t.Context(), limit/4, abort) // takes none: it is small
+	other, err := r.waitOr(t.Context(), limit/16, abort) // takes none: it is small
 	if err != nil || other.bytes != 0 {
 		t.Error(other, err)
 	}

@@ -15,7 +15,7 @@ const (
 	// limit is the memory of the large replies of a process.
 	limit = 256 << 20
 	// free is how much each part of a reply holds without being counted: most replies never have more.
-	free = 256 << 10
+	free = 64 << 10
 )
 
 // Replies is the budget of the replies of this process.
