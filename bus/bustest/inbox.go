@@ -65,7 +65,7 @@ func (NoHost) Owns(context.Context, string) error { return errors.New("ownership
 func (NoHost) Absent(context.Context, string) bool { return false }
 
 // Hold holds nothing.
-func (NoHost) Hold(ctx context.Context, _ string) (holding context.Context, release func(), err error) {
+func (NoHost) Hold(ctx context.Context, _ string, _ func()) (holding context.Context, release func(), err error) {
 	return ctx, func() {}, nil
 }
 

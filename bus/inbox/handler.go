@@ -22,9 +22,9 @@ type Handler interface {
 	// carried out. The inbox drops the content of a large input or result once entered is called.
 	Deliver(ctx context.Context, cmd schemas.Command, entered func()) error
 	// Hold waits until there is memory for a session, and has it ready for a command: Deliver gets the context that Hold
-	// returns. The inbox calls it for large commands, which are not in memory meanwhile, and calls release when Deliver
-	// has returned. Errors are those of Deliver.
-	Hold(ctx context.Context, session string) (holding context.Context, release func(), err error)
+	// returns. The inbox calls it for large commands, and calls release when Deliver has returned. Hold calls waits before
+	// it may have to wait: the command is not in memory from then on. Errors are those of Deliver.
+	Hold(ctx context.Context, session string, waits func()) (holding context.Context, release func(), err error)
 	// Reject records that a message was rejected: it is no command, or was given up after too many attempts. It is
 	// called only if the message's session id is legal. After an error it is called again.
 	Reject(ctx context.Context, session string, r schemas.CommandRejected) error

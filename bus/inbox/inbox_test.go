@@ -41,7 +41,9 @@ func (h *fakeHandler) Deliver(ctx context.Context, cmd schemas.Command, entered 
 	return nil
 }
 
-func (h *fakeHandler) Hold(ctx context.Context, session string) (holding context.Context, release func(), err error) {
+func (h *fakeHandler) Hold(ctx context.Context, session string, _ func()) (
+	holding context.Context, release func(), err error,
+) {
 	if h.hold != nil {
 		h.hold(session)
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// hold has the session of a large command ready, and reads the command again, which is not in memory while the session
-// waits. An abort is not large. If the message was deleted meanwhile its body stays dropped, and there is no error.
+// hold has the session of a large command ready. If it has to wait for that, the command is not in memory meanwhile, and
+// is read again. An abort is not large. If the message was deleted meanwhile its body stays dropped, and there is no
+// error.
 func (in *Inbox) hold(ctx context.Context, m *reader.Message) (holding context.Context, release func(), err error) {
 	b := m.Body.(*body)
 	holding, release = ctx, func() {}
@@ -21,11 +22,10 @@ func (in *Inbox) hold(ctx context.Context, m *reader.Message) (holding context.C
 	if schemas.DataRef(b.header) != "" {
 		m.Aside()
 	}
-	b.DropPayload()
-	if holding, release, err = in.handler.Hold(ctx, m.Session); err != nil {
+	if holding, release, err = in.handler.Hold(ctx, m.Session, func() { b.DropPayload() }); err != nil {
 		return ctx, func() {}, err
 	}
-	deleted := queue{in}.Refetch(ctx, m)
+	deleted := b.dropped && queue{in}.Refetch(ctx, m)
 	if !b.dropped {
 		return holding, release, nil
 	}

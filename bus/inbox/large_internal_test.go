@@ -18,7 +18,10 @@ type waiting struct {
 	deliver func(cmd schemas.Command, entered func()) error
 }
 
-func (h waiting) Hold(ctx context.Context, _ string) (holding context.Context, release func(), err error) {
+func (h waiting) Hold(ctx context.Context, _ string, waits func()) (
+	holding context.Context, release func(), err error,
+) {
+	waits()
 	h.wait()
 	return ctx, func() {}, nil
 }

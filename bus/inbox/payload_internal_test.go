@@ -39,7 +39,7 @@ func (h keeping) Deliver(ctx context.Context, cmd schemas.Command, _ func()) err
 func (h keeping) Reject(context.Context, string, schemas.CommandRejected) error { return nil }
 func (h keeping) Owns(context.Context, string) error                            { return nil }
 func (h keeping) Absent(context.Context, string) bool                           { return false }
-func (h keeping) Hold(ctx context.Context, _ string) (context.Context, func(), error) {
+func (h keeping) Hold(ctx context.Context, _ string, _ func()) (context.Context, func(), error) {
 	return ctx, func() {}, nil
 }
 

@@ -40,8 +40,8 @@ func (h *stopping) Deliver(ctx context.Context, c schemas.Command, entered func(
 	return h.host.Deliver(ctx, c, entered)
 }
 
-func (h *stopping) Hold(ctx context.Context, session string) (context.Context, func(), error) {
-	return h.host.Hold(ctx, session)
+func (h *stopping) Hold(ctx context.Context, session string, waits func()) (context.Context, func(), error) {
+	return h.host.Hold(ctx, session, waits)
 }
 
 func (h *stopping) Owns(ctx context.Context, session string) error { return h.host.Owns(ctx, session) }

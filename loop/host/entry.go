@@ -64,12 +64,18 @@ func (h *Host) acquire(ctx context.Context, session string) (e *entry, fresh boo
 func (e *entry) await(ctx context.Context) error {
 	select {
 	case <-e.loaded:
+	default:
+		mayWait(ctx)
+	}
+	select {
+	case <-e.loaded:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	if isAbortive(ctx) || !e.abort.only {
 		return nil
 	}
+	mayWait(ctx)
 	select {
 	case <-e.abort.stored:
 		return nil

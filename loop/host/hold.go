@@ -13,12 +13,25 @@ type held struct {
 
 type heldKey struct{}
 
-// Hold loads a session for a delivery, once there is memory for it: a large command need not be in memory while its
-// session waits. [Host.Deliver] with the context that Hold returns uses what is loaded. The caller calls release when
-// Deliver has returned. The errors are those of Deliver for a session that cannot be loaded.
-func (h *Host) Hold(ctx context.Context, session string) (holding context.Context, release func(), err error) {
+// waitsKey is the context key of the function that is called before a load may have to wait.
+type waitsKey struct{}
+
+// mayWait says that what is done with ctx may have to wait for a session.
+func mayWait(ctx context.Context) {
+	if waits, ok := ctx.Value(waitsKey{}).(func()); ok {
+		waits()
+	}
+}
+
+// Hold loads a session for a delivery, once there is memory for it. It calls waits, perhaps repeatedly, before it may
+// have to wait: a large command need not be in memory meanwhile. [Host.Deliver] with the context that Hold returns uses
+// what is loaded. The caller calls release when Deliver has returned. The errors are those of Deliver for a session that
+// cannot be loaded.
+func (h *Host) Hold(ctx context.Context, session string, waits func()) (
+	holding context.Context, release func(), err error,
+) {
 	err = h.do(session, func() error {
-		e, _, err := h.acquire(ctx, session)
+		e, _, err := h.acquire(context.WithValue(ctx, waitsKey{}, waits), session)
 		if err != nil {
 			return err
 		}

@@ -46,14 +46,14 @@ func TestHeldSessionsAreReadyForTheirCommands(t *testing.T) {
 			release func()
 			err     error
 		}
-		holding := make(chan hold, 1)
+		holding, waits := make(chan hold, 1), false
 		go func() {
-			ctx, release, err := r.Host.Hold(t.Context(), "waits")
+			ctx, release, err := r.Host.Hold(t.Context(), "waits", func() { waits = true })
 			holding <- hold{ctx, release, err}
 		}()
 		synctest.Wait()
-		if len(holding) > 0 {
-			t.Fatal("a session is held for which there is no room")
+		if len(holding) > 0 || !waits {
+			t.Fatalf("a session is held for which there is no room, or does not say that it waits: %v", waits)
 		}
 		answer <- struct{}{}
 		if err := <-busy; err != nil {
@@ -74,6 +74,12 @@ func TestHeldSessionsAreReadyForTheirCommands(t *testing.T) {
 		}
 		held.release()
 		held.release()
+		waits = false
+		if _, release, err := r.Host.Hold(t.Context(), "new", func() { waits = true }); err != nil || waits {
+			t.Errorf("a new session waits: %v, %v", waits, err)
+		} else {
+			release()
+		}
 		close(asked)
 		var all []string
 		for session := range asked {
@@ -85,7 +91,7 @@ func TestHeldSessionsAreReadyForTheirCommands(t *testing.T) {
 		if err := r.Host.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if _, _, err := r.Host.Hold(t.Context(), "waits"); !errors.Is(err, host.ErrClosed) {
+		if _, _, err := r.Host.Hold(t.Context(), "waits", func() {}); !errors.Is(err, host.ErrClosed) {
 			t.Errorf("held after the end: %v", err)
 		}
 	})
@@ -102,7 +108,7 @@ func TestAHeldSessionThatWasLostIsLoadedAgain(t *testing.T) {
 		room := func(o *host.Options) { o.WorkBytes = 4 * 400 << 10 }
 		r := looptest.New(t, model, room)
 		r.Deliver("p1", looptest.Prompt(strings.Repeat("x", 300<<10)))
-		ctx, release, err := r.Host.Hold(t.Context(), "s1")
+		ctx, release, err := r.Host.Hold(t.Context(), "s1", func() {})
 		if err != nil {
 			t.Fatal(err)
 		}

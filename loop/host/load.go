@@ -14,6 +14,9 @@ import (
 // is room.
 func (h *Host) load(ctx context.Context, e *entry) error {
 	for known, loaded := e.bytes, false; !loaded; {
+		if classOf(known) != small {
+			mayWait(ctx)
+		}
 		got, err := h.rooms.waitOr(ctx, known, e.abort.sent)
 		if err != nil {
 			return fmt.Errorf("load session %s: wait for memory: %w", e.session, err)
