@@ -17,6 +17,8 @@ const (
 	// largePayload is the size beyond which a payload is not in memory while its session waits for memory, nor once its
 	// command is.
 	largePayload = 64 << 10
+	// headerSize is about what a header takes beside its name and values. A message may have thousands.
+	headerSize = 128
 	// pullMessages is how many messages the NATS client may have buffered that the inbox has not received.
 	pullMessages = 256
 )
@@ -29,7 +31,7 @@ type body struct {
 	stored  time.Time
 	header  nats.Header
 	data    []byte
-	large   bool // data has more than largePayload, or is an input by reference
+	large   bool // header and data have more than largePayload, or are an input by reference
 	dropped bool // header and data have to be read again
 	garbled bool // the header could not be decoded
 	keep    int  // bytes of data that the dead letter keeps, 0 for all
@@ -58,16 +60,22 @@ func (b *body) foreign() string {
 
 // DropPayload drops header and data if they are large. [queue.Refetch] reads them again.
 func (b *body) DropPayload() bool {
-	size := len(b.data)
-	for name, values := range b.header {
-		for _, v := range values {
-			size += len(name) + len(v)
-		}
-	}
-	if size > smallPayload {
+	if b.size() > smallPayload {
 		b.header, b.data, b.dropped = nil, nil, true
 	}
 	return b.dropped
+}
+
+// size is about the memory of header and data.
+func (b *body) size() int {
+	n := len(b.data)
+	for name, values := range b.header {
+		n += headerSize + len(name)
+		for _, v := range values {
+			n += len(v)
+		}
+	}
+	return n
 }
 
 // restore sets the header and data of a body that has dropped them. Only the goroutine of the delivery calls it.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,6 +134,22 @@ func TestBodyDropsALargePayload(t *testing.T) {
 	small.restore(natsio.Stored{Data: []byte("other")})
 	if len(small.data) != smallPayload {
 		t.Error("what was kept was replaced")
+	}
+}
+
+// A header of the largest size may have ten thousand names, which take much more memory than they have bytes.
+func TestManyHeadersAreLarge(t *testing.T) {
+	t.Parallel()
+	many, few := nats.Header{}, nats.Header{}
+	for i := range 11_000 {
+		many[strconv.FormatInt(int64(i), 36)] = []string{""}
+	}
+	few["a"] = []string{strings.Repeat("x", largePayload/2)}
+	if n := (&body{header: many}).size(); n < 1<<20 {
+		t.Errorf("many headers count as %d bytes", n)
+	}
+	if n := (&body{header: few}).size(); n > largePayload {
+		t.Errorf("a header counts as %d bytes", n)
 	}
 }
 

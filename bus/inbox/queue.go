@@ -128,11 +128,11 @@ func (q queue) receive(c *reader.Consumer, msg *nats.Msg) {
 		return
 	}
 	session, kind, _ := q.conn.Subjects().ParseCommand(msg.Subject)
+	b := &body{subject: msg.Subject, stored: md.Timestamp, header: msg.Header, data: msg.Data}
+	b.large = b.size() > largePayload || schemas.DataRef(msg.Header) != ""
 	q.reader.Receive(c, md.Sequence.Consumer, &reader.Message{
 		Seq: md.Sequence.Stream, Partition: partitionOf(q.conn.Subjects(), msg.Subject), Session: session,
-		Urgent: urgent(kind),
-		Body: &body{subject: msg.Subject, stored: md.Timestamp, header: msg.Header, data: msg.Data,
-			large: len(msg.Data) > largePayload || schemas.DataRef(msg.Header) != ""},
+		Urgent: urgent(kind), Body: b,
 	}, msg.Reply)
 }
 

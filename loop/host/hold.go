@@ -25,8 +25,8 @@ func mayWait(ctx context.Context) {
 
 // Hold loads a session for a delivery, once there is memory for it. It calls waits, perhaps repeatedly, before it may
 // have to wait: a large command need not be in memory meanwhile. [Host.Deliver] with the context that Hold returns uses
-// what is loaded. The caller calls release when Deliver has returned. The errors are those of Deliver for a session that
-// cannot be loaded.
+// what is loaded. The caller calls release when Deliver has returned. The errors are those of Deliver for a session
+// that cannot be loaded.
 func (h *Host) Hold(ctx context.Context, session string, waits func()) (
 	holding context.Context, release func(), err error,
 ) {
