@@ -11,8 +11,8 @@ import (
 )
 
 // hold has the session of a large command ready. If it has to wait for that, the command is not in memory meanwhile,
-// and is read again. An abort is not large. If the message was deleted meanwhile its body stays dropped, and there is no
-// error.
+// and is read again. An abort is not large. If the message was deleted meanwhile its body stays dropped, and there is
+// no error.
 func (in *Inbox) hold(ctx context.Context, m *reader.Message) (holding context.Context, release func(), err error) {
 	b := m.Body.(*body)
 	holding, release = ctx, func() {}
