@@ -117,7 +117,7 @@ func (q queue) Consume(c *reader.Consumer) (err error) {
 // pullBytes returns the byte limit of a pull request. Two requests are pending at once, and if the server has more
 // than 64 MiB (its max_pending) to write to a connection it closes the connection as a slow consumer.
 func (q queue) pullBytes() int {
-	const bytes, frame = 12 << 20, 64 << 10
+	const bytes, frame = 4 << 20, 64 << 10
 	return max(bytes, int(q.conn.NATS().MaxPayload())+frame)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,6 +56,7 @@ func (c *serverCall) run(ctx context.Context) {
 	}
 	defer c.releaseQuota()
 	c.receive(c.first)
+	c.first = withoutPayload(c.first)
 	defer c.expectHeartbeats()()
 	defer c.s.register(c)()
 	c.frames = newBatcher(&c.out, c.first.Header.Get(schemas.HeaderModelLines) != "")
@@ -74,6 +76,29 @@ func (c *serverCall) run(ctx context.Context) {
 	defer c.s.places.Release(c.caller, 1)
 	c.model = req.Model
 	c.relay(ctx, req)
+}
+
+// withoutPayload returns what a call needs of its first message once that was received.
+func withoutPayload(m *nats.Msg) *nats.Msg {
+	kept := &nats.Msg{Reply: m.Reply, Header: nats.Header{}}
+	for _, name := range []string{schemas.HeaderModelLines, schemas.HeaderModelHeartbeat, schemas.HeaderModelToken} {
+		if value := m.Header.Get(name); value != "" {
+			kept.Header.Set(name, strings.Clone(value)) // it may be a part of the message
+		}
+	}
+	return kept
+}
+
+// headerTooLarge reports whether a request has more of a header than clients send. It would be kept as long as the call
+// runs, and takes much more memory than it has bytes.
+func headerTooLarge(h nats.Header) bool {
+	bytes := 0
+	for name, values := range h {
+		for _, value := range values {
+			bytes += len(name) + len(value)
+		}
+	}
+	return len(h) > maxHeaders || bytes > maxHeaderBytes
 }
 
 // refuse answers the call with an error, without reading its request.

@@ -45,6 +45,8 @@ var (
 		"too many requests: the runner that serves models answers as many as it may")
 	errQuotaExceeded = schemas.NewFailure(schemas.FailureOverloaded,
 		"too many requests: the runner that serves models has taken in as much of others as it may")
+	errHeader = schemas.NewFailure(schemas.FailureTooLarge,
+		"the request has more of a header than a client of models sends")
 	errServerStopping = schemas.NewFailure(schemas.FailureConnection,
 		"connection lost: the runner that serves the model stops")
 	errCallerSilent = schemas.NewFailure(schemas.FailureConnection,

@@ -3,8 +3,11 @@ package models
 import (
 	"context"
 	"iter"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
@@ -85,4 +88,52 @@ func TestRequestsDoNotBurdenTheProcess(t *testing.T) {
 		t.Errorf("asked for %s", id)
 	}
 	bustest.Within(t, large)
+}
+
+// TestHeadersOfRequestsAreNotKept sends requests with many headers, and with a large one: they are refused. Of any other
+// first message only what the call needs is kept.
+func TestHeadersOfRequestsAreNotKept(t *testing.T) {
+	t.Parallel()
+	conn := bustest.Connect(t, bustest.Server(t))
+	asked := make(telling, 10)
+	s := NewServer(conn, ServerOptions{Model: asked})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	bustest.Within(t, s.Ready())
+	many := nats.Header{}
+	for i := range maxHeaders {
+		many[strconv.Itoa(i)] = []string{"x"}
+	}
+	for name, header := range map[string]nats.Header{"many": many,
+		"large": {"x": {strings.Repeat("x", maxHeaderBytes)}}} {
+		header[schemas.HeaderModelToken] = []string{"t"}
+		answers, err := conn.NATS().SubscribeSync("_INBOX.models." + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := &nats.Msg{Subject: conn.Subjects().ModelRequest(), Reply: answers.Subject, Header: header,
+			Data: []byte(`{"model":{"id":"m"},"messages":[]}`)}
+		if err := conn.NATS().PublishMsg(request); err != nil {
+			t.Fatal(err)
+		}
+		m, err := answers.NextMsgWithContext(bustest.Deadline(t))
+		if err != nil || !strings.Contains(string(m.Data), "more of a header") {
+			t.Errorf("%s: %s, %v", name, m.Data, err)
+		}
+	}
+	if len(asked) > 0 {
+		t.Error("the model was asked")
+	}
+	first := &nats.Msg{Reply: "r", Data: []byte("x"), Header: nats.Header{"x": {"y"}, schemas.HeaderModelToken: {"t"}}}
+	kept := withoutPayload(first)
+	if kept.Reply != "r" || kept.Data != nil || len(kept.Header) != 1 || kept.Header.Get(schemas.HeaderModelToken) != "t" {
+		t.Errorf("kept: %+v", kept)
+	}
 }

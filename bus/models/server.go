@@ -27,6 +27,8 @@ const (
 	// hundred there is no processor left to read what the NATS server sends.
 	decodedFreely = 64 << 10
 	atOnce        = 2
+	// maxHeaders and maxHeaderBytes are what a request may have of headers. Clients send five.
+	maxHeaders, maxHeaderBytes = 64, 16 << 10
 )
 
 // ServerOptions configures [NewServer]. Model is required.
@@ -160,6 +162,10 @@ func (s *Server) accept(ctx context.Context, m *nats.Msg) {
 		return
 	}
 	call := newServerCall(s, m)
+	if headerTooLarge(m.Header) {
+		call.refuse(ctx, errHeader)
+		return
+	}
 	if !s.places.Fits(call.caller, 1) {
 		call.refuse(ctx, errServerFull)
 		return

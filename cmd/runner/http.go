@@ -85,8 +85,13 @@ type status struct {
 	Sessions   int    `json:"sessions"`
 }
 
-// announce registers the runner as a NATS micro service, which also answers queries about sessions, until ctx ends.
+// announce registers the runner as a NATS micro service, which also answers queries about sessions, until ctx ends. It
+// has a connection of its own: what others ask, and how much, must not keep the runner from its messages.
 func (s *service) announce(ctx context.Context) error {
+	nc, err := s.Conn.Open(ctx, "queries")
+	if err != nil {
+		return fmt.Errorf("answer queries: %w", err)
+	}
 	prefix := s.Conn.Subjects().Prefix()
 	catalogue := wiring.Catalogue{Window: s.o.Models.window, Models: s.o.Models.infos}
 	endpoints := append(s.Queries(catalogue), natsservice.Endpoint{
@@ -98,7 +103,7 @@ func (s *service) announce(ctx context.Context) error {
 			})
 		},
 	})
-	return natsservice.Run(ctx, s.Conn.NATS(), natsservice.Options{
+	return natsservice.Run(ctx, nc, natsservice.Options{
 		Name: listing.ServiceName, Version: version, Description: "drives agent sessions and answers queries about them",
 		Metadata: map[string]string{listing.MetaID: s.o.Server.ID, listing.MetaModel: s.o.Models.chosen.String(),
 			listing.MetaPrefix: prefix, listing.MetaSettings: s.o.digest()},
