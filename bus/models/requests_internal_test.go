@@ -90,7 +90,7 @@ func TestRequestsDoNotBurdenTheProcess(t *testing.T) {
 	bustest.Within(t, large)
 }
 
-// TestHeadersOfRequestsAreNotKept sends requests with many headers, and with a large one: they are refused. Of any other
+// TestHeadersOfRequestsAreNotKept sends requests with many headers, and with a large one: they are refused. Of another
 // first message only what the call needs is kept.
 func TestHeadersOfRequestsAreNotKept(t *testing.T) {
 	t.Parallel()
