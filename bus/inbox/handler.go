@@ -12,7 +12,8 @@ import (
 // [ErrStopped] when the delivery has not returned in [Options.StopTimeout] after the inbox was asked to stop.
 type Handler interface {
 	// Deliver carries out a command. Commands of a session are delivered in the order of the queue, one at a time: the
-	// next is delivered when Deliver calls entered, which means that the command is in the session's log, or returns.
+	// next is delivered when Deliver calls entered, which means that the command is in the session's log, or returns. An
+	// abort overtakes, after half a second, what starts no run.
 	// The command stays in the queue until Deliver returns. So Deliver should return once the session is at rest or,
 	// for a command that does not wake the session, once the command is in the log.
 	//

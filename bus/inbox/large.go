@@ -17,7 +17,10 @@ func (in *Inbox) hold(ctx context.Context, m *reader.Message) (holding context.C
 	b := m.Body.(*body)
 	holding, release = ctx, func() {}
 	if m.Session == "" { // the message will be rejected
-		return holding, release, nil
+		if b.dropped {
+			err = errDropped
+		}
+		return holding, release, err
 	}
 	if schemas.DataRef(b.header) != "" {
 		m.Aside()

@@ -132,8 +132,24 @@ func (q queue) receive(c *reader.Consumer, msg *nats.Msg) {
 	b.large = b.size() > largePayload || schemas.DataRef(msg.Header) != ""
 	q.reader.Receive(c, md.Sequence.Consumer, &reader.Message{
 		Seq: md.Sequence.Stream, Partition: partitionOf(q.conn.Subjects(), msg.Subject), Session: session,
-		Urgent: urgent(kind), Body: b,
+		Urgent: urgent(kind), Aborts: aborts(kind), Yields: yields(kind), Body: b,
 	}, msg.Reply)
+}
+
+// aborts reports whether a kind of command ends a run.
+func aborts(kind schemas.CommandKind) bool {
+	return kind == schemas.CommandAbort || kind == schemas.CommandSubagentAbort
+}
+
+// yields reports whether a kind of command has the same effect behind an abort that was sent after it: it starts no run
+// that the abort could be meant for, and what it adds to a queue stays there for the next run.
+func yields(kind schemas.CommandKind) bool {
+	switch kind {
+	case schemas.CommandSteer, schemas.CommandFollowUp, schemas.CommandApprove, schemas.CommandDeny,
+		schemas.CommandToolResult, schemas.CommandSubagentResult:
+		return true
+	}
+	return false
 }
 
 // urgent reports whether a kind of command only continues a run. Commands that may start a run of a session at rest

@@ -110,6 +110,9 @@ type Message struct {
 	Partition int
 	Session   string // "" if the subject has no legal session id
 	Urgent    bool   // it is admitted before messages that may start a run
+	// Aborts is true of a message that ends a run. If it waits for some time behind messages of its session that Yield,
+	// and are not in the log, it overtakes them: they may wait for memory, as long as the runs of others last.
+	Aborts, Yields bool
 	// Rejected is set by a Handler that has rejected the message for good: it is in the session's log and in the dead
 	// letters. All that is left to do, on whichever runner, is to acknowledge it.
 	Rejected bool

@@ -16,7 +16,7 @@ type session struct {
 	key       string // in Reader.sessions
 	partition int
 	// deliveries are in the order in which they start. Those that have entered the log come first; of the others only
-	// the first may be at work.
+	// the first may be at work, and an abort that overtakes it.
 	deliveries []*delivery
 	settled    uint64          // the largest sequence that was settled here
 	unverified bool            // another runner may have extended it
@@ -31,6 +31,7 @@ type delivery struct {
 	of       *session
 	ctx      context.Context
 	received time.Time          // zero if its payload was dropped
+	came     time.Time          // when it was received
 	suspect  bool               // a lost runner may have started it
 	request  *admission.Request // nil before admission is requested
 
@@ -39,6 +40,7 @@ type delivery struct {
 	started   bool
 	entered   bool // it is in the session's log, the next message may start
 	released  bool // it must not be settled by this delivery any more
+	overtake  *time.Timer
 	otherLost bool // during the attempt a delivery of the session ended that the consumer in use had not delivered
 }
 
@@ -64,7 +66,8 @@ func (r *Reader) Receive(c *Consumer, nth uint64, m *Message, reply string) {
 		return
 	}
 	s := r.sessionOf(m)
-	d := &delivery{Message: m, of: s, received: time.Now(), consumer: c, reply: reply,
+	now := time.Now()
+	d := &delivery{Message: m, of: s, received: now, came: now, consumer: c, reply: reply,
 		suspect: c.suspect && c.received <= c.backlog}
 	late := m.Seq > s.settled && s.isLate(m)
 	r.put(d)
@@ -109,10 +112,15 @@ func (r *Reader) next(s *session) {
 		return
 	}
 	at := slices.IndexFunc(s.deliveries, func(d *delivery) bool { return !d.entered })
-	if at < 0 || s.cancelling > 0 || s.deliveries[at].request != nil || r.isDraining() {
+	if at < 0 || s.cancelling > 0 || r.isDraining() {
 		return
 	}
 	d := s.deliveries[at]
+	if d.request != nil {
+		if d = r.mayOvertake(s, at); d == nil {
+			return
+		}
+	}
 	d.aside = func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -182,8 +190,8 @@ func (r *Reader) release(s *session) {
 			r.gate.Done(d.request, time.Now())
 		}
 		if d.consumer == r.consumer {
-			r.put(&delivery{Message: d.Message, of: s, received: d.received, consumer: d.consumer, reply: d.reply,
-				suspect: d.suspect && !d.started})
+			r.put(&delivery{Message: d.Message, of: s, received: d.received, came: d.came, consumer: d.consumer,
+				reply: d.reply, suspect: d.suspect && !d.started})
 		} else {
 			r.forget(d)
 		}

@@ -127,6 +127,17 @@ func (s *sessionCheck) checkOutcome(cmd Command) {
 // clock is the format of times of day.
 const clock = "15:04:05.000"
 
+// mayOvertake reports whether a command may enter the log before one that was sent before it: an abort does not wait for
+// what starts no run.
+func mayOvertake(cmd, before schemas.CommandKind) bool {
+	switch before {
+	case schemas.CommandSteer, schemas.CommandFollowUp, schemas.CommandApprove, schemas.CommandDeny,
+		schemas.CommandSubagentResult:
+		return cmd == schemas.CommandAbort || cmd == schemas.CommandSubagentAbort
+	}
+	return false
+}
+
 // checkOrder checks that a command that was acknowledged before another one was sent entered the log before it.
 func (s *sessionCheck) checkOrder() {
 	for i, cmd := range s.cmds {
@@ -136,7 +147,8 @@ func (s *sessionCheck) checkOrder() {
 		}
 		for _, before := range s.cmds[:i] {
 			b := s.outcomes[before.ID]
-			if b == nil || b.entered() < o.entered() || before.Acked.IsZero() || !before.Acked.Before(cmd.Sent) {
+			if b == nil || b.entered() < o.entered() || before.Acked.IsZero() || !before.Acked.Before(cmd.Sent) ||
+				mayOvertake(cmd.Kind, before.Kind) {
 				continue
 			}
 			s.fail(Order, o.entered(), []string{before.ID, cmd.ID},
