@@ -138,6 +138,34 @@ func TestEncodingsNobodyAskedFor(t *testing.T) {
 	}
 }
 
+// TestHundredsOfHeaders has a reply, and an error, with more headers than are kept for as long as a reply takes.
+func TestHundredsOfHeaders(t *testing.T) {
+	t.Parallel()
+	for _, api := range served() {
+		for _, status := range []int{http.StatusOK, http.StatusBadRequest} {
+			t.Run(api+"/"+strconv.Itoa(status), func(t *testing.T) {
+				t.Parallel()
+				req := serveFault(t, api, func(w http.ResponseWriter, _ *http.Request) {
+					for i := range 150 {
+						w.Header().Set("H"+strconv.Itoa(i), "")
+						w.Header().Add("Again", "")
+					}
+					if status != http.StatusOK {
+						w.WriteHeader(status)
+						return
+					}
+					beginHead(api, w)
+					_, _ = w.Write(wireReplies[api].text(3))
+				})
+				e := finalEvent(t, t.Context(), api, req)
+				if e.FailureCode != schemas.FailureServerError || !strings.Contains(e.Message.ErrorMessage, "headers, more than") {
+					t.Errorf("%s %q, want the number of headers in it", e.FailureCode, e.Message.ErrorMessage)
+				}
+			})
+		}
+	}
+}
+
 // TestKeysStayWithTheirHost has a vendor that redirects to another host, with every status of a redirect.
 func TestKeysStayWithTheirHost(t *testing.T) {
 	t.Parallel()

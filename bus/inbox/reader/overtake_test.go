@@ -50,7 +50,7 @@ func TestAbortsOvertakeWhatWaits(t *testing.T) {
 		meanwhile string
 		all       string
 	}{
-		"all yield": {[]reader.Message{{Yields: true}, {Yields: true}, {Aborts: true}, {Yields: true}}, "3", "3 1 2 4"},
+		"all yield":  {[]reader.Message{{Yields: true}, {Yields: true}, {Aborts: true}, {Yields: true}}, "3", "3 1 2 4"},
 		"two aborts": {[]reader.Message{{Yields: true}, {Aborts: true}, {Yields: true}, {Aborts: true}}, "2 4", "2 4 1 3"},
 		"a prompt":   {[]reader.Message{{Yields: true}, {}, {Aborts: true}}, "", "1 2 3"},
 	} {

@@ -127,8 +127,8 @@ func (s *sessionCheck) checkOutcome(cmd Command) {
 // clock is the format of times of day.
 const clock = "15:04:05.000"
 
-// mayOvertake reports whether a command may enter the log before one that was sent before it: an abort does not wait for
-// what starts no run.
+// mayOvertake reports whether a command may enter the log before one that was sent before it: an abort does not wait
+// for what starts no run.
 func mayOvertake(cmd, before schemas.CommandKind) bool {
 	switch before {
 	case schemas.CommandSteer, schemas.CommandFollowUp, schemas.CommandApprove, schemas.CommandDeny,

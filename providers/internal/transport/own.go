@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// maxHeader limits the bytes of a response's headers. Parsed, tiny headers use some fifteen times their size.
-const maxHeader = 64 << 10
+const (
+	// maxHeader limits the bytes of a response's headers. Parsed, tiny headers use some fifteen times their size.
+	maxHeader = 64 << 10
+	// maxHeaders limits how many there are, as they are kept as long as the reply takes. Vendors send some forty.
+	maxHeaders = 256
+)
 
 // silence is how long an HTTP/2 connection may be silent before it is sent a PING, and then before it is closed. All
 // requests to a host share a connection: without PINGs a dead one would fail them, and their retries, for minutes.

@@ -64,7 +64,7 @@ func sameHost(next *http.Request, via []*http.Request) error {
 }
 
 // RoundTrip sends one attempt. Its error is a [TimeoutError], a [ConnectError], the context's error, that of OnPayload,
-// or a server_error for a response in an encoding that was not requested.
+// or a server_error for a response with too many headers or in an encoding that was not requested.
 func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.reset()
 	r, err := t.withPayload(r)
@@ -98,6 +98,12 @@ func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, &ConnectError{Err: err}
 	}
 	forget()
+	if n := countHeaders(resp.Header); n > maxHeaders {
+		_ = resp.Body.Close()
+		cancel()
+		return nil, schemas.NewFailure(schemas.FailureServerError,
+			fmt.Sprintf("the response has %d headers, more than %d", n, maxHeaders))
+	}
 	t.handleHeader(resp)
 	resp.Body = t.body(r, resp, cancel)
 	if encoding := resp.Header.Get("Content-Encoding"); resp.StatusCode < 300 && !readable(encoding) {
@@ -106,6 +112,13 @@ func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 			fmt.Sprintf("the response comes in the encoding %.40q, which nobody asked for", encoding))
 	}
 	return resp, nil
+}
+
+func countHeaders(h http.Header) (n int) {
+	for _, values := range h {
+		n += len(values)
+	}
+	return n
 }
 
 // readable reports whether a body in this encoding can be read without decoding. net/http removes the header of a body
