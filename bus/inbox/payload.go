@@ -19,9 +19,8 @@ const (
 	largePayload = 64 << 10
 	// headerSize is about what a header takes beside its name and values. A message may have thousands.
 	headerSize = 128
-	// pullMessages is how many messages a pull request asks for. Two are pending at once, and what the connection has to
-	// receive behind them waits: a message may have thousands of headers, which take milliseconds.
-	pullMessages = 64
+	// pullMessages is how many messages the NATS client may have buffered that the inbox has not received.
+	pullMessages = 256
 )
 
 var errDropped = errors.New("inbox: the message could not be read again")

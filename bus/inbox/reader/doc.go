@@ -15,8 +15,8 @@
 //
 // The messages of a session start one at a time and in order. The next one starts when the handler reports that the
 // one before is in the session's log. Only an abort overtakes, after half a second, those that yield to it. A message
-// stays in flight until its delivery returns without an error, and is acknowledged then, unless its work may depend on a
-// message that another runner settles.
+// stays in flight until its delivery returns without an error, and is acknowledged then, unless its work may depend on
+// a message that another runner settles.
 //
 // # Failures
 //
