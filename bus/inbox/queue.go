@@ -142,15 +142,10 @@ func aborts(kind schemas.CommandKind) bool {
 	return kind == schemas.CommandAbort || kind == schemas.CommandSubagentAbort
 }
 
-// yields reports whether a kind of command has the same effect behind an abort that was sent after it: it starts no run
-// that the abort could be meant for, and what it adds to a queue stays there for the next run.
+// yields reports whether a kind of command may come behind an abort that was sent after it: it starts no run. A steer
+// does, if the abort has left the session idle, and an abort may be told to withdraw it.
 func yields(kind schemas.CommandKind) bool {
-	switch kind {
-	case schemas.CommandSteer, schemas.CommandFollowUp, schemas.CommandApprove, schemas.CommandDeny,
-		schemas.CommandToolResult, schemas.CommandSubagentResult:
-		return true
-	}
-	return false
+	return kind == schemas.CommandToolResult || kind == schemas.CommandApprove || kind == schemas.CommandDeny
 }
 
 // urgent reports whether a kind of command only continues a run. Commands that may start a run of a session at rest

@@ -130,12 +130,8 @@ const clock = "15:04:05.000"
 // mayOvertake reports whether a command may enter the log before one that was sent before it: an abort does not wait
 // for what starts no run.
 func mayOvertake(cmd, before schemas.CommandKind) bool {
-	switch before {
-	case schemas.CommandSteer, schemas.CommandFollowUp, schemas.CommandApprove, schemas.CommandDeny,
-		schemas.CommandSubagentResult:
-		return cmd == schemas.CommandAbort || cmd == schemas.CommandSubagentAbort
-	}
-	return false
+	aborts := cmd == schemas.CommandAbort || cmd == schemas.CommandSubagentAbort
+	return aborts && (before == schemas.CommandApprove || before == schemas.CommandDeny)
 }
 
 // checkOrder checks that a command that was acknowledged before another one was sent entered the log before it.
