@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -23,24 +24,30 @@ func (m telling) Stream(_ context.Context, req schemas.ModelRequest) iter.Seq2[s
 	}
 }
 
+// serve serves a model that tells of its requests until the test ends.
+func serve(t *testing.T, conn *bus.Conn) (s *Server, asked telling) {
+	asked = make(telling, 10)
+	s = NewServer(conn, ServerOptions{Model: asked})
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	bustest.Within(t, s.Ready())
+	return s, asked
+}
+
 // TestRequestsDoNotBurdenTheProcess serves models: requests come by a connection of their own, and only two large ones
 // are decoded at once. Small ones do not wait for these, and a large one that is cancelled while it waits ends.
 func TestRequestsDoNotBurdenTheProcess(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
 	before := conn.NATS().NumSubscriptions()
-	asked := make(telling, 10)
-	s := NewServer(conn, ServerOptions{Model: asked})
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
-	bustest.Within(t, s.Ready())
+	s, asked := serve(t, conn)
 	if n := conn.NATS().NumSubscriptions() - before; n != 0 {
 		t.Errorf("%d subscriptions on the connection of the process", n)
 	}
@@ -95,18 +102,7 @@ func TestRequestsDoNotBurdenTheProcess(t *testing.T) {
 func TestHeadersOfRequestsAreNotKept(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
-	asked := make(telling, 10)
-	s := NewServer(conn, ServerOptions{Model: asked})
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
-	bustest.Within(t, s.Ready())
+	_, asked := serve(t, conn)
 	many := nats.Header{}
 	for i := range maxHeaders {
 		many[strconv.Itoa(i)] = []string{"x"}

@@ -75,7 +75,7 @@ func TestLargeArgumentsAreLeftOutOfApprovals(t *testing.T) {
 	c.request("exec.approval.list", map[string]any{})
 	check := func(what string, payload []byte) {
 		t.Helper()
-		want := `"danger (its arguments of ` + strconv.Itoa(len(large)) + ` bytes are in the messages of the session)"`
+		want := `"danger (its arguments of ` + strconv.Itoa(len(large)) + ` bytes are in the session's approval_requested)"`
 		if !strings.Contains(string(payload), want) || strings.Contains(string(payload), `"args"`) || len(payload) > 1<<10 {
 			t.Errorf("%s: %.200s", what, payload)
 		}

@@ -19,7 +19,8 @@ const (
 	// pendingDays is the lifetime reported for an approval without a timeout, which the protocol requires.
 	pendingDays = 365
 	// maxArgs are the bytes of arguments that are shown with an approval, maxAllArgs those of all that wait: a model makes
-	// as many as it likes, and large ones. The others are in the session's messages.
+	// as many as it likes, and large ones. The others are in the log: a message has the model's, which a service may have
+	// replaced.
 	maxArgs, maxAllArgs = 64 << 10, 16 << 20
 )
 
@@ -150,7 +151,7 @@ func approval(a client.Approval) map[string]any {
 	request := map[string]any{"sessionKey": a.Session, "toolName": a.Request.ToolName, "reason": a.Request.Reason,
 		"allowedDecisions": []string{"allow-once", "deny"}}
 	if a.LeftOut > 0 {
-		request["command"] = fmt.Sprintf("%s (its arguments of %d bytes are in the messages of the session)",
+		request["command"] = fmt.Sprintf("%s (its arguments of %d bytes are in the session's approval_requested)",
 			a.Request.ToolName, a.LeftOut)
 	} else {
 		request["command"], request["args"] = a.Request.ToolName+" "+string(a.Request.Args), a.Request.Args
