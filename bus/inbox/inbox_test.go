@@ -78,6 +78,14 @@ func (h *fakeHandler) total() int {
 	return n
 }
 
+// reached returns how many sessions have had a delivery. On a machine that stands still for seconds the consumer is
+// replaced, and what it has not acknowledged is delivered twice.
+func (h *fakeHandler) reached() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.got)
+}
+
 func (h *fakeHandler) rejections() []schemas.CommandRejected {
 	h.mu.Lock()
 	defer h.mu.Unlock()

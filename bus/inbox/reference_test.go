@@ -154,12 +154,12 @@ func TestInputsThatWaitKeepNobodyFromStarting(t *testing.T) {
 	for n := range small {
 		bustest.Send(t, c, fmt.Sprintf("s%d", n), "x")
 	}
-	bustest.Eventually(t, "all others are settled", func() bool { return h.total() == small })
+	bustest.Eventually(t, "all others are settled", func() bool { return h.reached() == small })
 	if took := time.Since(begun); took > small*admission.Patience*2/3 {
 		t.Errorf("it took %s", took)
 	}
 	others()
-	bustest.Eventually(t, "those that have waited are settled", func() bool { return h.total() == small+waiting })
+	bustest.Eventually(t, "those that have waited are settled", func() bool { return h.reached() == small+waiting })
 }
 
 // upload stores an input and returns its reference.
