@@ -13,7 +13,8 @@ import (
 type Handler interface {
 	// Deliver carries out a command. Commands of a session are delivered in the order of the queue, one at a time: the
 	// next is delivered when Deliver calls entered, which means that the command is in the session's log, or returns. An
-	// abort overtakes, after half a second, what starts no run.
+	// abort overtakes, after half a second, what starts no run. A command that an abort waits behind has its priority
+	// (package priority): Deliver should store it, call entered, and return an error that wraps [schemas.ErrLater].
 	// The command stays in the queue until Deliver returns. So Deliver should return once the session is at rest or,
 	// for a command that does not wake the session, once the command is in the log.
 	//

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -180,11 +181,10 @@ func TestSearchesKeepNoCommandWaiting(t *testing.T) {
 	o := bustest.Fast("r1")
 	o.Outcome = func(string, string) (schemas.Event, bool) { return schemas.Event{}, false }
 	found := make(chan struct{})
-	o.Search = func(ctx context.Context, session, command string) (schemas.Event, bool, error) {
-		select {
-		case <-found:
-		case <-ctx.Done():
-		}
+	find := sync.OnceFunc(func() { close(found) })
+	defer find()
+	o.Search = func(_ context.Context, session, command string) (schemas.Event, bool, error) {
+		<-found // however long that takes on a busy machine
 		e, ok := known(session, command)
 		return e, ok, nil
 	}
@@ -194,11 +194,11 @@ func TestSearchesKeepNoCommandWaiting(t *testing.T) {
 	for range repeats {
 		asking(t, c, "abort", `{"id":"a1"}`, "outcome", to)
 	}
-	bustest.Eventually(t, "all are acknowledged", func() bool { return bustest.Queued(t, c) == 0 && h.total() == repeats })
+	bustest.Eventually(t, "all are acknowledged", func() bool { return bustest.Queued(t, c) == 0 && h.total() >= repeats })
 	if n, _, _ := answers.Pending(); n != 0 {
 		t.Errorf("%d outcomes were sent before they were found", n)
 	}
-	close(found)
+	find()
 	outcome(t, answers)
 	bustest.Eventually(t, "a share of the outcomes is sent", func() bool {
 		n, _, _ := answers.Pending()

@@ -133,7 +133,8 @@ func (q queue) receive(c *reader.Consumer, msg *nats.Msg) {
 	b.large = b.size() > largePayload || schemas.DataRef(msg.Header) != ""
 	q.reader.Receive(c, md.Sequence.Consumer, &reader.Message{
 		Seq: md.Sequence.Stream, Partition: partitionOf(q.conn.Subjects(), msg.Subject), Session: session,
-		Urgent: urgent(kind), Aborts: aborts(kind), Yields: yields(kind), Body: b,
+		Urgent: urgent(kind), Aborts: aborts(kind), Yields: yields(kind), Inherits: inherits(kind),
+		Body: b,
 	}, msg.Reply)
 }
 
@@ -143,9 +144,22 @@ func aborts(kind schemas.CommandKind) bool {
 }
 
 // yields reports whether a kind of command may come behind an abort that was sent after it: it starts no run. A steer
-// does, if the abort has left the session idle, and an abort may be told to withdraw it.
+// does, if the abort has left the session idle, and an abort may be told to withdraw it. The result of a sub-agent does
+// not, as the abort has aborted the sub-agent.
 func yields(kind schemas.CommandKind) bool {
-	return kind == schemas.CommandToolResult || kind == schemas.CommandApprove || kind == schemas.CommandDeny
+	switch kind {
+	case schemas.CommandToolResult, schemas.CommandSubagentResult, schemas.CommandTimer, schemas.CommandApprove,
+		schemas.CommandDeny:
+		return true
+	}
+	return false
+}
+
+// inherits reports whether a kind of command is stored at once if an abort waits behind it. The others either yield, or
+// more has to be done than to store them in their session: a branch begins one of its own, and a sub-agent begins with
+// its prompt.
+func inherits(kind schemas.CommandKind) bool {
+	return !aborts(kind) && !yields(kind) && kind != schemas.CommandBranch && kind != schemas.CommandSubagentPrompt
 }
 
 // urgent reports whether a kind of command only continues a run. Commands that may start a run of a session at rest

@@ -43,6 +43,7 @@ var importRules = []importRule{
 	{"schemas", []string{"schemas/turns"}, []string{"github.com/santhosh-tekuri/jsonschema/v5"}},
 	{"schemas/casetest", nil, nil},
 	{"schemas/keycache", nil, nil},
+	{"schemas/priority", nil, nil},
 	{"schemas/progress", []string{"schemas"}, nil},
 	{"schemas/redact", nil, nil},
 	{"schemas/turns", nil, nil},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/loop/internal/looptest"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/priority"
 )
 
 // crowded has one session, "other", at a model that does not answer, and no room for s1, whose call a worker has.
@@ -107,6 +109,64 @@ func TestWaitingDeliveriesFollowTheAbort(t *testing.T) {
 		c.WantEnd(schemas.EndAbort)
 		c.end("s1 other")
 	})
+}
+
+// A command that an abort waits behind is stored without waiting for room, and is carried out after the abort, once
+// there is room: it is not lost, nor does it go before.
+func TestWhatAnAbortWaitsBehindIsStoredFirst(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]schemas.CommandData{
+		"steer":    &schemas.Steer{Input: schemas.Input{Text: "steer"}},
+		"followUp": &schemas.FollowUp{Input: schemas.Input{Text: "follow"}},
+		"large":    &schemas.Steer{Input: schemas.Input{Text: strings.Repeat("x", 100<<10)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := newCrowded(t, 0)
+				call := c.Tools.Take(t)
+				behind, entered := make(chan struct{}), 0
+				cmd := looptest.Command("waits", data)
+				c.delivering.Go(func() {
+					ctx := priority.Inherit(t.Context(), behind)
+					if name == "large" {
+						held, release, err := c.Host.Hold(ctx, "s1", func() {})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						defer release()
+						ctx = held
+					}
+					if err := c.Host.Deliver(ctx, cmd, func() { entered++ }); !errors.Is(err, schemas.ErrLater) {
+						t.Errorf("got %v, want an error for later", err)
+					}
+				})
+				if synctest.Wait(); entered != 0 {
+					t.Error("the command did not wait")
+				}
+				close(behind)
+				if synctest.Wait(); entered != 1 || c.Count(schemas.EventAgentEnd) != 0 {
+					t.Fatalf("the command was stored %d times, want once and nothing else", entered)
+				}
+				c.deliver("s1", "abort", &schemas.Abort{})
+				id, result := looptest.AnswerTo(call, "cancelled")
+				c.deliver("s1", id, result)
+				c.WantEnd(schemas.EndAbort)
+				c.deliver("s1", "waits", data)
+				c.end("s1 other")
+				var accepted []string
+				for _, e := range c.Events() {
+					if d, ok := e.Data.(*schemas.CommandAccepted); ok {
+						accepted = append(accepted, d.CommandID)
+					}
+				}
+				if want := []string{"prompt", "waits", "abort"}; !slices.Equal(accepted, want) {
+					t.Errorf("accepted %v, want %v", accepted, want)
+				}
+			})
+		})
+	}
 }
 
 // A session that has more to do than to be aborted waits again: another run, or the compaction before it, whose summary

@@ -9,6 +9,7 @@ import (
 	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/loop/internal/panics"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/priority"
 )
 
 // do calls f unless the host is closed. It logs a panic of f and returns it as the error.
@@ -67,8 +68,11 @@ func (h *Host) dispatch(ctx context.Context, c schemas.Command, entered func()) 
 // drive delivers a command to its session's driver.
 func (h *Host) drive(ctx context.Context, c schemas.Command, entered func()) error {
 	var in bool
-	return h.withEntry(ctx, c.Session, func() bool { return in }, func(e *entry) error {
+	err := h.withEntry(ctx, c.Session, func() bool { return in }, func(e *entry) error {
 		unhold(ctx, c.Session)
+		if e.abort.only && priority.IsRaised(ctx) {
+			return storeFirst(ctx, e.driver, c)
+		}
 		return e.driver.Handle(ctx, c, func() {
 			if in = true; isAbortive(ctx) {
 				e.abort.store()
@@ -78,6 +82,10 @@ func (h *Host) drive(ctx context.Context, c schemas.Command, entered func()) err
 			}
 		})
 	})
+	if errors.Is(err, errStoredFirst) && entered != nil {
+		entered()
+	}
+	return err
 }
 
 func (h *Host) reject(ctx context.Context, session string, r schemas.CommandRejected) error {

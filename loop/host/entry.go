@@ -10,6 +10,7 @@ import (
 	"github.com/loopbus/loopbus/loop/driver"
 	"github.com/loopbus/loopbus/loop/internal/panics"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/priority"
 )
 
 // entry is a session that the host has loaded or is loading.
@@ -60,7 +61,8 @@ func (h *Host) acquire(ctx context.Context, session string) (e *entry, fresh boo
 	}
 }
 
-// await waits until the entry is loaded and, if it was loaded to be aborted, for that.
+// await waits until the entry is loaded and, if it was loaded to be aborted, for that, unless the abort waits for this
+// delivery.
 func (e *entry) await(ctx context.Context) error {
 	select {
 	case <-e.loaded:
@@ -69,6 +71,13 @@ func (e *entry) await(ctx context.Context) error {
 	}
 	select {
 	case <-e.loaded:
+	case <-priority.Raised(ctx):
+		e.abort.send() // whoever loads it need not wait
+		select {
+		case <-e.loaded:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -78,10 +87,11 @@ func (e *entry) await(ctx context.Context) error {
 	mayWait(ctx)
 	select {
 	case <-e.abort.stored:
-		return nil
+	case <-priority.Raised(ctx): // it is stored before the abort
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	return nil
 }
 
 // attach returns the entry of a session with one more user. The caller must load a fresh one. A session at rest for
@@ -151,7 +161,7 @@ func (h *Host) release(ctx context.Context, e *entry, err error) {
 // leave removes one user, whose context ctx is. The last user closes a broken entry, and adds any other to the entries
 // at rest.
 func (h *Host) leave(ctx context.Context, e *entry, broken bool) {
-	if isAbortive(ctx) {
+	if isAbortive(ctx) || priority.IsRaised(ctx) {
 		e.abort.store() // or it is not, and will be delivered again
 	}
 	h.mu.Lock()

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 
+	"github.com/loopbus/loopbus/schemas/priority"
 	"github.com/loopbus/loopbus/schemas/turns"
 )
 
@@ -108,13 +109,16 @@ var ended = func() context.Context {
 	return ctx
 }()
 
-// waitOr is wait until the session is to be aborted. It then waits in the room for that.
+// waitOr is wait until the session is to be aborted, or an abort waits behind this delivery. It then waits in the room
+// for that.
 func (r *rooms) waitOr(ctx context.Context, bytes int, abort <-chan struct{}) (room, error) {
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
 		select {
 		case <-abort:
+			stop()
+		case <-priority.Raised(ctx):
 			stop()
 		case <-waiting.Done():
 		}

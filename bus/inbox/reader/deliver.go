@@ -155,7 +155,7 @@ func (r *Reader) deliver(ctx context.Context, d *delivery) (err error) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return r.o.Handler.Deliver(ctx, d.Message, func() { r.enter(d) })
+	return r.o.Handler.Deliver(r.inherit(ctx, d), d.Message, func() { r.enter(d) })
 }
 
 // acknowledge settles a message. It returns false if the message must not be settled yet.

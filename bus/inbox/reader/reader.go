@@ -113,12 +113,17 @@ type Message struct {
 	// Aborts is true of a message that ends a run. If it waits for some time behind messages of its session that Yield,
 	// and are not in the log, it overtakes them: they may wait for memory, as long as the runs of others last.
 	Aborts, Yields bool
+	// Inherits is true of a message that the session may store without carrying it out. While an abort waits behind it,
+	// the context of its delivery has the abort's priority (package priority). Once the message is in the log it has not.
+	Inherits bool
 	// Rejected is set by a Handler that has rejected the message for good: it is in the session's log and in the dead
 	// letters. All that is left to do, on whichever runner, is to acknowledge it.
 	Rejected bool
 	Body     Body
 
-	aside func()
+	aside    func()
+	raised   chan struct{} // closed once it has the priority of an abort behind it; nil unless it may inherit that
+	isRaised bool
 }
 
 // Aside says that a message which is delivered has to wait for others of its kind: sessions that are not delayed start

@@ -71,6 +71,12 @@ func (r *Reader) Receive(c *Consumer, nth uint64, m *Message, reply string) {
 		suspect: c.suspect && c.received <= c.backlog}
 	late := m.Seq > s.settled && s.isLate(m)
 	r.put(d)
+	switch {
+	case m.Aborts:
+		r.raise(s)
+	case m.Inherits:
+		m.raised = make(chan struct{})
+	}
 	if late {
 		r.release(s) // which has all of them start in their order
 	}
@@ -126,7 +132,7 @@ func (r *Reader) next(s *session) {
 		defer r.mu.Unlock()
 		r.gate.Entered(d.request, time.Now())
 	}
-	d.request = r.gate.Request(s.key, d.Urgent, time.Now(), func() {
+	d.request = r.gate.Request(s.key, d.Urgent || d.isRaised, time.Now(), func() {
 		if !r.isDraining() {
 			d.started = true
 			r.start(d)
