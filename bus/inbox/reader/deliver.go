@@ -19,6 +19,9 @@ const (
 	// to learn that the partition has moved.
 	firstConflictPause = 20 * time.Millisecond
 	lastConflictPause  = time.Second
+	// lastLaterPause is that of messages for which there is no memory, hundreds perhaps: each attempt reads the message
+	// again. An attempt that has waited by itself is followed by a short pause.
+	lastLaterPause = 10 * time.Second
 	// longConflict is the number of conflicts after which they are logged: ten seconds or more.
 	longConflict = 15
 	// freshFor is how long after its delivery a message may start without a check whether it is still stored.
@@ -36,7 +39,7 @@ func (r *Reader) process(d *delivery) {
 	defer r.end(d)
 	failures, conflicts := 0, 0
 	for {
-		tries := failures + conflicts
+		tries, begun := failures+conflicts, time.Now()
 		ok, check := r.mayStart(d, tries > 0)
 		if !ok {
 			return
@@ -65,7 +68,11 @@ func (r *Reader) process(d *delivery) {
 		}
 		var pause time.Duration
 		if isForAnother(err) {
-			pause = doubled(firstConflictPause, lastConflictPause, conflicts)
+			last := lastConflictPause
+			if errors.Is(err, schemas.ErrLater) && time.Since(begun) < lastConflictPause {
+				last = lastLaterPause
+			}
+			pause = doubled(firstConflictPause, last, conflicts)
 			conflicts++
 			if errors.Is(err, errDepends) {
 				pause = max(pause, r.untilKnown(d))
