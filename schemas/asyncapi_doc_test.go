@@ -114,9 +114,9 @@ func apiChannelList() []apiChannel {
 				"call's result " +
 				"is ignored afterwards.",
 			[]string{"session", "call"}, area("cancel"), "send", "cancelToolCall", "Ask for a running tool call to be stopped."},
-		{"replies", s.Reply("{caller}", call), "Answers for callers that are no sessions",
+		{"replies", s.Reply("{caller}", "{nonce}"), "Answers for callers that are no sessions",
 			"Where the answer to a call goes whose request names this subject as replyTo. It is not stored.",
-			[]string{"caller", "call"}, func(m apiMessage) bool { return m.key == "command.tool_result" }, "send",
+			[]string{"caller", "nonce"}, func(m apiMessage) bool { return m.key == "command.tool_result" }, "send",
 			"answerCaller",
 			"Answer a caller that has no session."},
 		{"deadLetters", s.Dead("{stream}", session), "What could not be processed",
@@ -179,6 +179,9 @@ func apiParameter(name string) object {
 	case "caller":
 		return obj("description", "The caller's name: one token of 1 to 64 characters of A-Z a-z 0-9 _ and -.",
 			"examples", []string{"mcp-k3"})
+	case "nonce":
+		return obj("description", "The nonce of the request, which nobody can guess.", "examples",
+			[]string{"ODCRXXJF6CZMN5QT"})
 	case "stream":
 		return obj("description", "The stream the message was stored in.", "examples",
 			[]string{schemas.StreamCommands, schemas.StreamTools})

@@ -135,9 +135,9 @@ func (s Subjects) Cancel(session, call string) string {
 }
 
 // Reply returns the subject at which a caller without a session waits for the answer to a call:
-// agent.reply.<caller>.<call>.
-func (s Subjects) Reply(caller, call string) string {
-	return s.Prefix() + ".reply." + caller + "." + call
+// agent.reply.<caller>.<nonce>. Who knows the nonce may answer.
+func (s Subjects) Reply(caller, nonce string) string {
+	return s.Prefix() + ".reply." + caller + "." + nonce
 }
 
 // IsReply reports whether Reply can return the subject.

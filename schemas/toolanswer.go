@@ -48,18 +48,9 @@ func (r ToolRequest) AnswerMsgID() string {
 	return id
 }
 
-// Answers reports whether the response is the answer to a call with this nonce and tool. Calls of older runners have no
-// nonce. Answers of older workers have none either: then at least the tool has to be the call's, because whoever may
-// call one tool can have its worker answer in the inbox of any session.
-func (r *ToolResponse) Answers(nonce, tool string) bool {
-	switch {
-	case nonce == "":
-		return true
-	case r.Nonce == "":
-		return r.ToolName == tool
-	}
-	return r.Nonce == nonce
-}
+// Answers reports whether the response is the answer to a call with this nonce: a worker of one tool may send answers to
+// any session, but knows the nonces of its own calls only. Calls of older runners have no nonce.
+func (r *ToolResponse) Answers(nonce string) bool { return nonce == "" || r.Nonce == nonce }
 
 // ParseToolRequest validates and decodes a request. An error is a [*ValidationError] or the reason why it is not JSON.
 func ParseToolRequest(payload []byte) (r ToolRequest, err error) {

@@ -21,8 +21,14 @@ import (
 // defaultLookEvery is the time between two checks whether a call without an answer is still in its queue.
 const defaultLookEvery = 15 * time.Second
 
-// withdrawTimeout bounds the requests for a call that its caller has given up.
+// withdrawTimeout bounds the requests for a call that its caller has given up, and those before the call is sent.
 const withdrawTimeout = 5 * time.Second
+
+// maxReceived is how many messages the subject of a call receives: its answer, perhaps twice, and of each worker that
+// takes the call a check whether the caller is live. A worker may send more, to keep the answers of others away.
+const maxReceived = 16
+
+var errClosed = errors.New("the caller is closed")
 
 // errUnanswered is returned for a call that has left its queue without an answer.
 var errUnanswered = errors.New("the outcome of this call is unknown: it is no longer in its tool's queue, and no " +
@@ -38,54 +44,42 @@ type CallerOptions struct {
 }
 
 // A Caller calls tools for programs that have no session. Its calls wait in the same queues as those of sessions and
-// are executed by the same workers, but they are in no log: the answers are sent to the caller
-// (agent.reply.<caller>.<call>), and a worker drops a call whose caller has left. Its methods may be called
-// concurrently.
+// are executed by the same workers, but they are in no log: the answer of a call is sent to the caller, at a subject
+// that only the workers of its tool know (agent.reply.<caller>.<nonce>), and a worker drops a call whose caller has
+// left. Its methods may be called concurrently.
 type Caller struct {
 	conn     *bus.Conn
 	o        CallerOptions
 	dispatch *Dispatcher
-	sub      *nats.Subscription
 	updates  *updates
 
-	mu      sync.Mutex
-	n       uint64
-	waiting map[schemas.CallKey]chan *schemas.ToolResponse // have room for one
-	closed  bool
+	mu     sync.Mutex
+	n      uint64
+	closed bool
 }
 
-// NewCaller returns a Caller that receives answers until [Caller.Close]. c has to outlive it.
+// NewCaller returns a Caller that calls tools until [Caller.Close]. c has to outlive it.
 func NewCaller(c *bus.Conn, o CallerOptions) (*Caller, error) {
 	o.LookEvery = cmp.Or(o.LookEvery, defaultLookEvery)
-	caller := &Caller{conn: c, o: o, dispatch: New(c), updates: newUpdates(c),
-		waiting: map[schemas.CallKey]chan *schemas.ToolResponse{}}
-	err := schemas.CheckToken("caller", o.ID)
-	if err == nil {
-		caller.sub, err = c.NATS().Subscribe(c.Subjects().Reply(o.ID, "*"), caller.receive)
-	}
-	if err == nil {
-		err = c.NATS().Flush()
-	}
-	if err != nil {
+	if err := schemas.CheckToken("caller", o.ID); err != nil {
 		return nil, fmt.Errorf("dispatch: caller %q: %w", o.ID, err)
 	}
-	return caller, nil
+	return &Caller{conn: c, o: o, dispatch: New(c), updates: newUpdates(c)}, nil
 }
 
-// Close stops receiving answers. Calls under way will get none, so cancel them first.
+// Close ends the caller: a call that begins afterwards fails. Those under way get no more partial results.
 func (c *Caller) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
-		_ = c.sub.Unsubscribe() // fails only on a closed connection
 		c.updates.close()
 	}
 	c.closed = true
 }
 
-// receive delivers an answer, or responds to a worker that checks whether the caller is live. An answer for which no
-// call waits is dropped: an answer may arrive twice.
-func (c *Caller) receive(msg *nats.Msg) {
+// receive delivers the answer to a call, or responds to a worker that checks whether the caller is live. Anything else
+// is dropped, and so is an answer that arrives twice.
+func receive(msg *nats.Msg, req schemas.ToolRequest, answer chan<- *schemas.ToolResponse) {
 	if len(msg.Data) == 0 {
 		if schemas.MayAnswer(msg.Reply) { // any client may ask, but must not choose any subject for the response
 			_ = msg.Respond(nil) // a worker that gets no answer continues all the same
@@ -94,14 +88,12 @@ func (c *Caller) receive(msg *nats.Msg) {
 	}
 	_, data, err := schemas.ParseCommand(schemas.CommandToolResult, msg.Data)
 	response, ok := data.(*schemas.ToolResponse)
-	if err != nil || !ok || msg.Subject != c.conn.Subjects().Reply(c.o.ID, string(response.Call)) {
+	if err != nil || !ok || response.Call != req.Call || !response.Answers(req.Nonce) {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if answer := c.waiting[response.Call]; answer != nil {
-		answer <- response
-		delete(c.waiting, response.Call)
+	select {
+	case answer <- response:
+	default:
 	}
 }
 
@@ -112,35 +104,52 @@ func (c *Caller) receive(msg *nats.Msg) {
 func (c *Caller) Call(ctx context.Context, session string, def schemas.ToolDefinition, args json.RawMessage,
 	update func(schemas.ToolResult),
 ) (*schemas.ToolResponse, error) {
-	req, answer := c.begin(session, def, args)
-	defer c.end(req.Call)
-	response, err := c.call(ctx, req, answer, update)
+	var response *schemas.ToolResponse
+	req, err := c.begin(session, def, args)
+	if err == nil {
+		response, err = c.await(ctx, req, update)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: call tool %s for caller %s: %w", def.Name, c.o.ID, err)
 	}
 	return response, nil
 }
 
-func (c *Caller) begin(session string, def schemas.ToolDefinition, args json.RawMessage) (schemas.ToolRequest,
-	chan *schemas.ToolResponse) {
-	answer := make(chan *schemas.ToolResponse, 1)
+func (c *Caller) begin(session string, def schemas.ToolDefinition, args json.RawMessage) (schemas.ToolRequest, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		return schemas.ToolRequest{}, errClosed
+	}
 	c.n++
-	key := schemas.NewCallKey(c.n)
-	c.waiting[key] = answer
+	key, nonce := schemas.NewCallKey(c.n), rand.Text()[:16]
 	return schemas.ToolRequest{
 		Session: session, RunID: c.o.ID, Call: key, ToolCallID: string(key), ToolName: def.Name, Version: def.Version,
 		Workspace: def.Workspace, Arguments: args, Effect: def.EffectClass(), TimeoutMs: def.TimeoutMs, StartSeq: c.n,
-		ReplyTo: c.conn.Subjects().Reply(c.o.ID, string(key)), Nonce: rand.Text()[:16],
-		Revision: def.Revision,
-	}, answer
+		ReplyTo: c.conn.Subjects().Reply(c.o.ID, nonce), Nonce: nonce, Revision: def.Revision,
+	}, nil
 }
 
-func (c *Caller) end(call schemas.CallKey) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.waiting, call)
+// await makes a call, and listens for its answer meanwhile. The server ends the subscription of a call to which too much
+// is sent: a worker of one tool must not keep the answers of others from this connection.
+func (c *Caller) await(ctx context.Context, req schemas.ToolRequest, update func(schemas.ToolResult)) (
+	*schemas.ToolResponse, error,
+) {
+	answer := make(chan *schemas.ToolResponse, 1)
+	sub, err := c.conn.NATS().Subscribe(req.ReplyTo, func(msg *nats.Msg) { receive(msg, req, answer) })
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails only if it has ended
+	if err := sub.AutoUnsubscribe(maxReceived); err != nil {
+		return nil, err
+	}
+	flushing, cancel := context.WithTimeout(ctx, withdrawTimeout)
+	defer cancel()
+	if err := c.conn.NATS().FlushWithContext(flushing); err != nil { // the call leaves by another connection
+		return nil, fmt.Errorf("listen for the answer: %w", cmp.Or(context.Cause(ctx), err))
+	}
+	return c.call(ctx, req, answer, update)
 }
 
 func (c *Caller) call(ctx context.Context, req schemas.ToolRequest, answer <-chan *schemas.ToolResponse,

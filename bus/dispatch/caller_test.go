@@ -125,3 +125,73 @@ func TestPartialResultsHaveAConnectionOfTheirOwn(t *testing.T) {
 		t.Errorf("%d partial results came for %d", n, calls*each)
 	}
 }
+
+// A worker of one tool knows where answers of its own calls are sent. It cannot answer the calls of other tools, nor
+// keep their answers away.
+func TestAWorkerAnswersItsOwnCallsOnly(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	caller, err := dispatch.NewCaller(c, dispatch.CallerOptions{ID: "x1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(caller.Close)
+	requests := make(chan *nats.Msg, 8)
+	if _, err = c.NATS().ChanSubscribe("agent.tool.>", requests); err == nil {
+		err = c.NATS().Flush() // calls leave by another connection
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	type result struct {
+		response *schemas.ToolResponse
+		err      error
+	}
+	call := func(tool string) (schemas.ToolRequest, <-chan result) {
+		ended := make(chan result, 1)
+		go func() {
+			response, err := caller.Call(bustest.Deadline(t), "x1", schemas.ToolDefinition{Name: tool},
+				json.RawMessage(`{}`), nil)
+			ended <- result{response, err}
+		}()
+		req, err := schemas.ParseToolRequest(bustest.Within(t, requests).Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return req, ended
+	}
+	answer := func(to string, req schemas.ToolRequest, text string) {
+		t.Helper()
+		data, err := schemas.Marshal(req.Answer("w1", schemas.TextResult(text), false, 0))
+		if err == nil {
+			err = c.NATS().Publish(to, data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	own, ownEnded := call("mine")
+	other, otherEnded := call("bash")
+	before := c.NATS().Stats().InMsgs
+	for range 100 {
+		for _, nonce := range []string{"", own.Nonce, schemas.NoNonce} {
+			forged := other
+			forged.Nonce = nonce
+			for _, token := range []string{string(other.Call), own.Nonce} {
+				answer(c.Subjects().Reply("x1", token), forged, "forged")
+			}
+		}
+	}
+	answer(other.ReplyTo, other, "true")
+	if got := bustest.Within(t, otherEnded); got.err != nil || got.response.Result.Content.JoinText() != "true" {
+		t.Errorf("the call of bash: %+v", got)
+	}
+	if n := c.NATS().Stats().InMsgs - before; n > 40 {
+		t.Errorf("%d messages came, most of them for nobody", n)
+	}
+	select {
+	case got := <-ownEnded:
+		t.Errorf("the other call: %+v", got)
+	default:
+	}
+}

@@ -79,5 +79,5 @@ func isResult(req schemas.ToolRequest, msg natsio.Stored) bool {
 		return false
 	}
 	response, ok := cmd.Data.(*schemas.ToolResponse)
-	return ok && response.Call == req.Call && response.Answers(req.Nonce, req.ToolName)
+	return ok && response.Call == req.Call && response.Answers(req.Nonce)
 }

@@ -235,22 +235,46 @@ func TestCallerOfAToolThatNobodyServes(t *testing.T) {
 	}
 }
 
-// A caller answers liveness checks of workers in their inboxes, and sends nothing anywhere else.
+// A caller answers liveness checks of workers in their inboxes while its call waits, and sends nothing anywhere else.
 func TestCallerTellsWorkersOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.caller("m1")
 	nc := r.conn.NATS()
 	told := make(chan *nats.Msg, 8)
 	sub, err := nc.ChanSubscribe("agent.cmd.>", told)
-	if err == nil {
-		err = nc.PublishRequest("agent.reply.m1.c1", "agent.cmd.s1.abort", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	begun := make(chan string, 2)
+	r.serve(1, worker.Options{Tools: []tools.Tool{newTool("echo", "",
+		func(ctx context.Context, call tools.Call) (schemas.ToolResult, error) {
+			begun <- string(call.Key)
+			<-ctx.Done()
+			return schemas.TextResult("ended"), nil
+		})}})
+	requests := make(chan *nats.Msg, 8)
+	if sub, err = nc.ChanSubscribe("agent.tool.>", requests); err == nil {
+		err = nc.Flush()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if _, err := nc.RequestWithContext(soon(t), "agent.reply.m1.c1", nil); err != nil { // comes after it
+	ctx, end := context.WithCancel(soon(t))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.caller("m1").Call(ctx, "mcp-x", schemas.ToolDefinition{Name: "echo"}, json.RawMessage(`{}`), nil)
+		ended <- err
+	}()
+	req, err := schemas.ParseToolRequest(bustest.Within(t, requests).Data)
+	if bustest.Within(t, begun); err == nil {
+		err = nc.PublishRequest(req.ReplyTo, "agent.cmd.s1.abort", nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nc.RequestWithContext(soon(t), req.ReplyTo, nil); err != nil { // comes after it
 		t.Errorf("a worker that asks: %v", err)
 	}
 	if err := nc.Flush(); err != nil {
@@ -259,4 +283,12 @@ func TestCallerTellsWorkersOnly(t *testing.T) {
 	if len(told) != 0 {
 		t.Errorf("sent to %s", (<-told).Subject)
 	}
+	end()
+	if err := bustest.Within(t, ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("the call: %v", err)
+	}
+	bustest.Eventually(t, "nobody listens any more", func() bool {
+		_, err := nc.Request(req.ReplyTo, nil, time.Second)
+		return errors.Is(err, nats.ErrNoResponders)
+	})
 }

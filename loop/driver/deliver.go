@@ -141,7 +141,7 @@ func (d *Driver) admit(ctx context.Context, c schemas.Command) (done chan struct
 // awaitsResult reports whether a worker has the call and it still needs this result. The first result ends a call.
 func awaitsResult(call *loop.Call, r *schemas.ToolResponse) bool {
 	return call != nil && call.End == nil && !call.AwaitsApproval() && call.Subagent == "" &&
-		r.Answers(call.Nonce, call.ToolCall.Name)
+		r.Answers(call.Nonce)
 }
 
 // isVoid reports whether a command is an abort, or the answer to an approval, that nobody can ask about, of a session
