@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -117,6 +118,28 @@ func TestInboxRejectsAgainUntilTheSessionIsTold(t *testing.T) {
 	bustest.Eventually(t, "it is acknowledged", func() bool { return bustest.Queued(t, c) == 0 })
 	if got := len(h.rejections()); got != 1 || tries.Load() != 2 {
 		t.Errorf("told %d times in %d tries", got, tries.Load())
+	}
+}
+
+// A rejected message may have headers of 64 KiB, and its dead letter has headers of its own: it has to be stored all the
+// same, as the message stays in front of all that is sent to its session.
+func TestMessagesWithLargeHeadersAreBuried(t *testing.T) {
+	t.Parallel()
+	_, c := bustest.Small(t)
+	var h fakeHandler
+	bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
+	for _, size := range []int{33_000, 60_000, 65_300} {
+		for _, kind := range []string{"tool_result", "steer", "nonsense"} {
+			for _, name := range []string{"X", "ce-source", "Nats-Msg-Id"} {
+				publish(t, c.JetStream(), &nats.Msg{Subject: "agent.cmd.s1." + kind, Data: []byte(`{"text":5}`),
+					Header: nats.Header{name: {kind + strings.Repeat("x", size)}}})
+			}
+		}
+	}
+	bustest.Send(t, c, "s1", "still there?")
+	bustest.Eventually(t, "all are settled", func() bool { return bustest.Queued(t, c) == 0 })
+	if got := h.texts("s1"); !slices.Equal(got, []string{"still there?"}) {
+		t.Errorf("delivered: %q", got)
 	}
 }
 

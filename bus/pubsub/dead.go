@@ -17,8 +17,13 @@ import (
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// maxReason is the longest reason a dead letter carries, in bytes.
-const maxReason = 1024
+const (
+	// maxReason is the longest reason a dead letter carries, in bytes.
+	maxReason = 1024
+	// maxHeader limits the headers of a dead letter. A stream stores no more than 64 KiB, and a message may have as many,
+	// without those that describe the letter.
+	maxHeader = 32 << 10
+)
 
 // Dead is a message that could not be processed, on its way to AGENT_DEAD.
 type Dead struct {
@@ -44,8 +49,8 @@ func NewDead(session string, raw jetstream.Msg, reason string) Dead {
 }
 
 // PublishDead stores a dead letter. It has to succeed before the message is acknowledged. If this process repeats it
-// within two minutes, the letter is stored once. A payload that does not fit, or is larger than Keep, is truncated; the
-// letter's header then has its full size.
+// within two minutes, the letter is stored once. A payload that does not fit, or is larger than Keep, is truncated, and
+// headers of more than 32 KiB are left out; the letter's header then has the payload's full size.
 func PublishDead(ctx context.Context, js jetstream.JetStream, subjects schemas.Subjects, d Dead) error {
 	msg := d.message(subjects, js.Conn().MaxPayload())
 	if _, err := js.PublishMsg(ctx, msg, natsio.UntilLeader()); err != nil {
@@ -72,34 +77,30 @@ func (d Dead) message(subjects schemas.Subjects, limit int64) *nats.Msg {
 		}
 	}
 	d.describe(msg.Header)
+	if msg.Size()-len(msg.Subject)-len(msg.Data) > maxHeader {
+		msg.Header = nats.Header{schemas.HeaderDeadSize: {strconv.Itoa(len(d.Data))}}
+		d.describe(msg.Header)
+	}
 	over := int64(msg.Size()) - limit
 	if over <= 0 {
 		return msg
 	}
 	msg.Header[schemas.HeaderDeadSize] = []string{strconv.Itoa(len(d.Data))}
 	over = int64(msg.Size()) - limit
-	if over > int64(len(msg.Data)) { // the headers alone are too large
-		msg.Header = nats.Header{schemas.HeaderDeadSize: {strconv.Itoa(len(d.Data))}}
-		d.describe(msg.Header)
-		over = max(int64(msg.Size())-limit, 0)
-	}
 	msg.Data = msg.Data[:max(int64(len(msg.Data))-over, 0)]
 	return msg
 }
 
 // describe sets the headers of a dead letter. They replace those of a dead letter that has become one again.
 func (d Dead) describe(h nats.Header) {
-	reason := strings.ToValidUTF8(strings.Join(strings.Fields(d.Reason), " "), "?")
-	if len(reason) > maxReason {
-		reason = strings.ToValidUTF8(reason[:maxReason], "")
-	}
+	reason := cut(strings.ToValidUTF8(strings.Join(strings.Fields(d.Reason), " "), "?"))
 	for name, value := range map[string]string{
 		schemas.HeaderDeadReason:     reason,
 		schemas.HeaderDeadStream:     d.Stream,
 		schemas.HeaderDeadStreamSeq:  strconv.FormatUint(d.StreamSeq, 10),
 		schemas.HeaderDeadSubject:    d.Subject,
 		schemas.HeaderDeadDeliveries: strconv.FormatUint(d.Deliveries, 10),
-		schemas.HeaderDeadMsgID:      d.Header.Get(jetstream.MsgIDHeader),
+		schemas.HeaderDeadMsgID:      cut(d.Header.Get(jetstream.MsgIDHeader)),
 	} {
 		if value != "" {
 			h[name] = []string{value}
@@ -108,6 +109,14 @@ func (d Dead) describe(h nats.Header) {
 	if d.StreamSeq > 0 {
 		h[jetstream.MsgIDHeader] = []string{letterID(d.Stream, d.StreamSeq)}
 	}
+}
+
+// cut returns what a header of a letter has of a text.
+func cut(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxReason], "")
 }
 
 // letterKey is known to this process only.
