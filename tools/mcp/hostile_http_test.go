@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -278,6 +279,26 @@ func TestAStreamThatEndsAtOnce(t *testing.T) {
 		t.Errorf("three streams within %v", took)
 	}
 	r.want("echo", `{}`, "ok", false)
+}
+
+// The headers of a response are in memory for as long as it is read, and tiny ones take many times their size there.
+func TestBridgeTakesNoThousandsOfHeaders(t *testing.T) {
+	t.Parallel()
+	r := start(t, t.TempDir(), badOverHTTP(t, func(w http.ResponseWriter, _ *http.Request, method string,
+		_ json.RawMessage) bool {
+		headers := 200
+		if method == "tools/call" {
+			headers = 2_000
+		}
+		for n := range headers {
+			w.Header()[strconv.Itoa(n)] = []string{""}
+		}
+		return false
+	}), true)
+	got, failed := r.call(t.Context(), "echo", `{"text":"mine"}`)
+	if text := got.Content.JoinText(); !failed || !strings.Contains(text, "more than 256 headers") {
+		t.Errorf("%t %q", failed, text)
+	}
 }
 
 // What was meant for one server goes to no other.

@@ -25,6 +25,7 @@ const (
 	largeAnswers = 2                // answers with more that are read at once
 	maxRefusal   = 1 << 20          // bytes of the body of an error response
 	maxHeader    = 64 << 10         // bytes of a response's headers
+	maxHeaders   = 256              // of a response: tiny ones take fifteen times their size for as long as it is read
 	maxRedirects = 10               // of one request, all of them to the same origin
 	streamAgain  = time.Second      // least time before an ended stream is requested again
 	silence      = 15 * time.Second // of an HTTP/2 connection before a PING, and then before it is closed
@@ -121,7 +122,18 @@ func (t *httpTransport) send(r *http.Request) (*http.Response, error) {
 	if errors.As(err, &failed) {
 		err = failed.Err
 	}
+	if err == nil && countHeaders(resp.Header) > maxHeaders {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("a response has more than %d headers", maxHeaders)
+	}
 	return resp, err
+}
+
+func countHeaders(h http.Header) (n int) {
+	for _, values := range h {
+		n += len(values)
+	}
+	return n
 }
 
 // isAnswer reports whether the body of a request is an answer to a request of the server.
