@@ -179,7 +179,7 @@ func open(ctx context.Context, o ConnOptions, name string, more ...nats.Option) 
 	closed := make(chan struct{})
 	opts = append(opts, nats.DrainTimeout(drainTimeout), nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
 	if o.InProcess != nil {
-		opts = append(opts, nats.InProcessServer(o.InProcess))
+		opts = append(opts, nats.InProcessServer(dial.Limited(o.InProcess)))
 	}
 	opts = append(opts, more...)
 	for {

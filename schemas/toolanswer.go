@@ -48,8 +48,8 @@ func (r ToolRequest) AnswerMsgID() string {
 	return id
 }
 
-// Answers reports whether the response is the answer to a call with this nonce: a worker of one tool may send answers to
-// any session, but knows the nonces of its own calls only. Calls of older runners have no nonce.
+// Answers reports whether the response is the answer to a call with this nonce: a worker of one tool may send answers
+// to any session, but knows the nonces of its own calls only. Calls of older runners have no nonce.
 func (r *ToolResponse) Answers(nonce string) bool { return nonce == "" || r.Nonce == nonce }
 
 // ParseToolRequest validates and decodes a request. An error is a [*ValidationError] or the reason why it is not JSON.

@@ -15,7 +15,7 @@ func TestLinksNeitherServerNorWatermill(t *testing.T) {
 	if err != nil {
 		t.Fatalf("go list -deps: %v", err)
 	}
-	leaves := []string{"bus/client", "bus/dial", "bus/natsio", "bus/shares"}
+	leaves := []string{"bus/client", "bus/dial", "bus/headerlimit", "bus/natsio", "bus/shares"}
 	const ours = "github.com/loopbus/loopbus/"
 	packages := strings.Fields(string(out))
 	for _, path := range packages {

@@ -39,9 +39,9 @@ type Settings struct {
 	APIPrefix string
 }
 
-// Options validates the settings and returns options for nats.go: credentials and TLS, reconnecting for ever, and
-// handlers that log when the connection called name is lost and re-established. Log lines and errors contain no
-// credentials.
+// Options validates the settings and returns options for nats.go: credentials and TLS, reconnecting for ever, a limit
+// of the headers of a message (package headerlimit), and handlers that log when the connection called name is lost and
+// re-established. Log lines and errors contain no credentials.
 func (s Settings) Options(name string, log *slog.Logger) ([]nats.Option, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -54,7 +54,7 @@ func (s Settings) Options(name string, log *slog.Logger) ([]nats.Option, error) 
 	if s.Domain != "" && s.APIPrefix != "" {
 		err = errors.Join(err, errors.New("both a JetStream domain and an API prefix are given"))
 	}
-	return append(opts, credentials...), err
+	return append(append(opts, credentials...), limited), err
 }
 
 // connection returns the options that do not depend on the settings.

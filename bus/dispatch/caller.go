@@ -130,8 +130,8 @@ func (c *Caller) begin(session string, def schemas.ToolDefinition, args json.Raw
 	}, nil
 }
 
-// await makes a call, and listens for its answer meanwhile. The server ends the subscription of a call to which too much
-// is sent: a worker of one tool must not keep the answers of others from this connection.
+// await makes a call, and listens for its answer meanwhile. The server ends the subscription of a call to which too
+// much is sent: a worker of one tool must not keep the answers of others from this connection.
 func (c *Caller) await(ctx context.Context, req schemas.ToolRequest, update func(schemas.ToolResult)) (
 	*schemas.ToolResponse, error,
 ) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/loopbus/loopbus/bus/codec"
+	"github.com/loopbus/loopbus/bus/headerlimit"
 	"github.com/loopbus/loopbus/bus/inbox/reader"
 	"github.com/loopbus/loopbus/bus/pubsub"
 	"github.com/loopbus/loopbus/schemas"
@@ -109,6 +110,9 @@ func (in *Inbox) decode(ctx context.Context, m *reader.Message) (schemas.Command
 		return schemas.Command{}, errDropped
 	case foreign != "": // before all else, because any other rejection is recorded in the session's log
 		return reject(schemas.RejectForeign, "%s", foreign)
+	case headerlimit.LeftOut(b.header):
+		return reject(schemas.RejectInvalid, "it has more than %d headers, or %d bytes of them", headerlimit.Most,
+			headerlimit.MostBytes)
 	case size > schemas.MaxCommandBytes && codec.IsForeign(b.header, b.data):
 		return reject(schemas.RejectForeign, "it is an answer of a NATS server of %d bytes", size)
 	case size > schemas.MaxCommandBytes:

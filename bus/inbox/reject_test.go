@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -121,8 +122,8 @@ func TestInboxRejectsAgainUntilTheSessionIsTold(t *testing.T) {
 	}
 }
 
-// A rejected message may have headers of 64 KiB, and its dead letter has headers of its own: it has to be stored all the
-// same, as the message stays in front of all that is sent to its session.
+// A rejected message may have headers of 64 KiB, and its dead letter has headers of its own: it has to be stored all
+// the same, as the message stays in front of all that is sent to its session.
 func TestMessagesWithLargeHeadersAreBuried(t *testing.T) {
 	t.Parallel()
 	_, c := bustest.Small(t)
@@ -140,6 +141,35 @@ func TestMessagesWithLargeHeadersAreBuried(t *testing.T) {
 	bustest.Eventually(t, "all are settled", func() bool { return bustest.Queued(t, c) == 0 })
 	if got := h.texts("s1"); !slices.Equal(got, []string{"still there?"}) {
 		t.Errorf("delivered: %q", got)
+	}
+}
+
+// A command with thousands of headers is rejected, whether it is delivered at once or read again.
+func TestCommandsWithManyHeadersAreRejected(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	bustest.Setup(t, c, streams.Options{})
+	release := make(chan struct{})
+	h := fakeHandler{deliver: func(context.Context, schemas.Command, func()) error { <-release; return nil }}
+	bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
+	bustest.Send(t, c, "s1", "first")
+	bustest.Eventually(t, "the first is delivered", func() bool { return h.total() == 1 })
+	for _, session := range []string{"s1", "s2"} { // what waits behind the first is read again
+		m := &nats.Msg{Subject: "agent.cmd." + session + ".prompt", Data: []byte("x"), Header: nats.Header{}}
+		for n := range 5_000 {
+			m.Header[strconv.Itoa(n)] = []string{strings.Repeat("v", 4)}
+		}
+		publish(t, c.JetStream(), m)
+	}
+	close(release)
+	bustest.Eventually(t, "all are settled", func() bool { return bustest.Queued(t, c) == 0 })
+	for _, r := range h.rejections() {
+		if r.Code != schemas.RejectInvalid || !strings.Contains(r.Reason, "headers") {
+			t.Errorf("rejected %+v", r)
+		}
+	}
+	if n := len(h.rejections()); n != 2 || h.total() != 1 {
+		t.Errorf("%d rejected and %d delivered", n, h.total())
 	}
 }
 

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/headerlimit"
 )
 
 // errNoMessage is returned for an answer without message and without error, which no server sends.
@@ -70,7 +73,11 @@ func Get(ctx context.Context, js jetstream.JetStream, stream string, request []b
 		return m, false, answer.Error
 	}
 	m = Stored{Subject: a.Subject, Sequence: a.Seq, Time: a.Time, Data: a.Data}
-	if len(a.Header) > 0 {
+	switch {
+	case len(a.Header) == 0:
+	case headerlimit.Exceeded(a.Header):
+		m.Header = nats.Header{headerlimit.Name: {strconv.Itoa(len(a.Header))}}
+	default:
 		if m.Header, err = nats.DecodeHeadersMsg(a.Header); err != nil {
 			m.Header, m.Unreadable = nil, true
 		}

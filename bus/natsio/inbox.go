@@ -6,10 +6,13 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/headerlimit"
 )
 
 // NewInbox returns a reply subject that no other client can guess. Those of [nats.Conn.NewInbox] are sequential: a
@@ -26,8 +29,14 @@ func InboxBelow(nc *nats.Conn, tokens string) string {
 // stream stores the subject, the server acknowledges the request at the same inbox: an acknowledgement is no answer.
 // Request uses an inbox of its own ([NewInbox]): the inboxes of the connection's requests can be computed by a client
 // that has seen some of them.
+// An answer whose headers were left out (package headerlimit) is an error, as it may have been one.
 func Request(ctx context.Context, nc *nats.Conn, subject string, data []byte) (*nats.Msg, error) {
-	return request(ctx, nc, subject, data, func(m *nats.Msg) bool { return !IsAck(m.Data) })
+	m, err := request(ctx, nc, subject, data, func(m *nats.Msg) bool { return !IsAck(m.Data) })
+	if err == nil && headerlimit.LeftOut(m.Header) {
+		return nil, fmt.Errorf("the answer has more than %d headers, or %d bytes of them", headerlimit.Most,
+			headerlimit.MostBytes)
+	}
+	return m, err
 }
 
 // DirectGet sends a direct get of one message, and returns the answer: the message, or a status. The requests of

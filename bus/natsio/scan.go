@@ -24,7 +24,7 @@ type Stored struct {
 	Subject  string
 	Sequence uint64
 	Time     time.Time
-	Header   nats.Header // nil where Unreadable
+	Header   nats.Header // nil where Unreadable; without what package headerlimit leaves out
 	Data     []byte
 	// Unreadable is true if the header could not be decoded.
 	Unreadable bool

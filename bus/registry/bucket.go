@@ -11,6 +11,7 @@ import (
 
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/codec"
+	"github.com/loopbus/loopbus/bus/headerlimit"
 	"github.com/loopbus/loopbus/bus/natsio"
 )
 
@@ -125,7 +126,7 @@ func (w *watch) expire() {
 // not an entry.
 func entryOf(m natsio.Stored, bucket string) (e entry, ttl time.Duration, ok bool) {
 	key, ok := strings.CutPrefix(m.Subject, "$KV."+bucket+".")
-	if !ok || m.Unreadable || !natsio.Literal(key) {
+	if !ok || m.Unreadable || headerlimit.LeftOut(m.Header) || !natsio.Literal(key) {
 		return e, 0, false
 	}
 	e = entry{key: key, value: m.Data, revision: m.Sequence, rollup: m.Header.Get(jetstream.MsgRollup) != ""}
