@@ -271,7 +271,8 @@ func apiMessages(t *testing.T) []apiMessage {
 			contentType: "application/cloudevents+json", payload: ref("#/components/schemas/structuredCommand"),
 			summary: "Any command as a CloudEvent in structured mode: data is the command's JSON."},
 		apiMessage{area: "cancel", key: "cancel", title: "cancel", payload: obj("description",
-			"The nonce of the call's request as text, or - if it has none. A message without payload is ignored."),
+			"The SHA-256 of the nonce of the call's request, in hexadecimal digits, or - if it has none. A message without "+
+				"payload is ignored."),
 			summary: "Stop the call named in the subject."},
 		apiMessage{area: "dead", key: "dead_letter", title: "dead letter", headers: "deadLetterHeaders",
 			payload: obj("description", "The original payload, cut if it does not fit."),

@@ -3,6 +3,8 @@ package schemas
 import (
 	"cmp"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"time"
 )
@@ -25,9 +27,16 @@ type ToolAnswer struct {
 // call a tool can have its worker answer in any session's inbox, by a request for that session without a nonce.
 const NoNonce = "-"
 
-// CancelNonce returns the payload of a cancellation of the call: its nonce, or [NoNonce]. A cancellation without a
-// payload could be a NATS server's reply, and cancels nothing.
-func (r ToolRequest) CancelNonce() string { return cmp.Or(r.Nonce, NoNonce) }
+// Cancellation returns the payload of a cancellation of a call with this nonce: the nonce's SHA-256 in hexadecimal
+// digits, or [NoNonce]. All workers receive it, also those of other tools, which must not learn the nonce: they could
+// answer the call. A cancellation without a payload could be a NATS server's reply, and cancels nothing.
+func Cancellation(nonce string) string {
+	if nonce == "" {
+		return NoNonce
+	}
+	sum := sha256.Sum256([]byte(nonce))
+	return hex.EncodeToString(sum[:])
+}
 
 // Answer returns the answer of a worker to the request, after the tool ran for the duration took. Its id is the same
 // for every worker, so that a session accepts one answer.

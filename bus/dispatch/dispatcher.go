@@ -116,7 +116,7 @@ func (d *Dispatcher) subject(req schemas.ToolRequest) string {
 func (d *Dispatcher) Cancel(_ context.Context, session string, call schemas.CallKey, nonce string) error {
 	err := errors.Join(schemas.CheckSession(session), schemas.CheckToken("call", string(call)))
 	if err == nil {
-		err = d.conn.NATS().Publish(d.conn.Subjects().Cancel(session, string(call)), []byte(cmp.Or(nonce, schemas.NoNonce)))
+		err = d.conn.NATS().Publish(d.conn.Subjects().Cancel(session, string(call)), []byte(schemas.Cancellation(nonce)))
 	}
 	if err != nil {
 		return fmt.Errorf("dispatch: cancel call %s of session %s: %w", call, session, err)

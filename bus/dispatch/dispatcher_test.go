@@ -217,7 +217,7 @@ func TestCancelIsHeard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if msg.Subject != "agent.cancel.s1.c7" || string(msg.Data) != "n1" {
+	if msg.Subject != "agent.cancel.s1.c7" || string(msg.Data) != schemas.Cancellation("n1") {
 		t.Errorf("subject %s, payload %q", msg.Subject, msg.Data)
 	}
 	if err := d.Cancel(bustest.Deadline(t), "s 1", "c7", ""); !errors.Is(err, schemas.ErrSubject) {

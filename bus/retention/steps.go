@@ -132,7 +132,7 @@ func (d *Deleter) cancel(ctx context.Context, subject, to string, r *record) err
 	if err != nil {
 		return nil // not a call, so no worker executes it
 	}
-	return d.conn.NATS().Publish(to, []byte(req.CancelNonce()))
+	return d.conn.NATS().Publish(to, []byte(schemas.Cancellation(req.Nonce)))
 }
 
 // versions are the tokens of keys before the session.

@@ -76,7 +76,7 @@ func TestMetricsOfWorkers(t *testing.T) {
 		t.Errorf("%v calls of cancelled in flight", got)
 	}
 	cancellation := r.conn.Subjects().Cancel(req.Session, string(req.Call))
-	if err := r.conn.NATS().Publish(cancellation, []byte(req.CancelNonce())); err != nil {
+	if err := r.conn.NATS().Publish(cancellation, []byte(schemas.Cancellation(req.Nonce))); err != nil {
 		t.Fatal(err)
 	}
 	r.answer()

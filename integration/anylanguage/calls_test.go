@@ -157,7 +157,7 @@ func (e *served) cancel(session string, call schemas.CallKey) {
 	e.t.Helper()
 	started := system.DataOf[*schemas.ToolExecutionStart](bustest.Until(e.t, bustest.Client(e.t, e.conn).Session(session),
 		"the call", bustest.Nth(1, schemas.EventToolExecutionStart)))
-	for _, payload := range []string{"", "-", started[len(started)-1].Nonce} {
+	for _, payload := range []string{"", "-", schemas.Cancellation(started[len(started)-1].Nonce)} {
 		if err := e.conn.NATS().Publish(e.conn.Subjects().Cancel(session, string(call)), []byte(payload)); err != nil {
 			e.t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ package anylanguage_test
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,7 +34,7 @@ type golden struct {
 const goldenCall = "c9"
 
 // A runner of this version works with workers of every version: it offers the tools that they announce, sends requests
-// with all members that they read, and accepts their answers.
+// with all members that they read, and accepts their answers. What it asks of them besides is the nonce of the call.
 func TestIsServedByOlderWorkers(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("..", "..", "bus", "codec", "testdata", "golden", "*", "wire.ndjson"))
@@ -87,10 +88,13 @@ func playOldWorker(t *testing.T, announcement, request, result golden) {
 		t.Fatal(err)
 	}
 	s.Prompt(t, session, "read a")
-	call := takeOldCall(t, s, session, definition.Name, request)
+	call, nonce := takeOldCall(t, s, session, definition.Name, request)
 	payload := strings.ReplaceAll(result.Payload, `"`+goldenCall+`"`, `"`+call+`"`)
 	payload = strings.ReplaceAll(payload, `"result/`+goldenCall+`"`, `"result/`+call+`"`)
-	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: result.Subject, Header: result.Header,
+	header := nats.Header{}
+	maps.Copy(header, result.Header)
+	header[jetstream.MsgIDHeader] = []string{session + "/" + call + "/" + nonce + "/result"}
+	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: result.Subject, Header: header,
 		Data: []byte(payload)}); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +114,7 @@ func playOldWorker(t *testing.T, announcement, request, result golden) {
 
 // takeOldCall receives the call as an older worker does: its consumer has the settings of that version, and it reads
 // the members that a request had then.
-func takeOldCall(t *testing.T, s *system.System, session, tool string, request golden) (call string) {
+func takeOldCall(t *testing.T, s *system.System, session, tool string, request golden) (call, nonce string) {
 	t.Helper()
 	queue, err := s.Client.JetStream().CreateConsumer(t.Context(), schemas.StreamTools, jetstream.ConsumerConfig{
 		Durable: tool, FilterSubject: "agent.tool." + tool + ".*.*", AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: -1,
@@ -137,7 +141,8 @@ func takeOldCall(t *testing.T, s *system.System, session, tool string, request g
 		t.Fatal(err)
 	}
 	call, _ = now["call"].(string)
-	return call
+	nonce, _ = now["nonce"].(string)
+	return call, nonce
 }
 
 func about(t *testing.T, messages []golden, what string) golden {

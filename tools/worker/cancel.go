@@ -11,8 +11,8 @@ import (
 	"github.com/loopbus/loopbus/tools"
 )
 
-// maxNonce is the maximum length of a nonce, as of a subject token.
-const maxNonce = 64
+// maxPayload is the length of a cancellation's payload ([schemas.Cancellation]).
+const maxPayload = 64
 
 // maxCancelled is how many cancellations [cancels] remembers for calls that this worker starts later. It forgets the
 // oldest first.
@@ -21,8 +21,8 @@ const maxCancelled = 4096
 // cancels cancels running calls when a message is published at agent.cancel.<session>.<call>.
 type cancels struct {
 	mu        sync.Mutex
-	running   map[string]map[*context.CancelCauseFunc]string // nonces of running calls, by <session>.<call>
-	cancelled recent[struct{}]                               // keys: <session>.<call>/<nonce>
+	running   map[string]map[*context.CancelCauseFunc]string // what cancels running calls, by <session>.<call>
+	cancelled recent[struct{}]                               // keys: <session>.<call>/<payload>
 }
 
 func newCancels() *cancels {
@@ -53,35 +53,35 @@ func (c *cancels) listen(nc *nats.Conn, subjects schemas.Subjects) (stop func(),
 	return stop, nil
 }
 
-// cancel cancels the call with this key and nonce, now or when it starts. A key of no call is remembered, too, until
-// newer cancellations replace it.
-func (c *cancels) cancel(key, nonce string) {
-	if len(nonce) > maxNonce {
+// cancel cancels the call with this key that the payload is for, now or when it starts. One of no call is remembered,
+// too, until newer cancellations replace it.
+func (c *cancels) cancel(key, payload string) {
+	if len(payload) > maxPayload {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for kill, callNonce := range c.running[key] {
-		if nonce == callNonce {
+	for kill, cancels := range c.running[key] {
+		if payload == cancels {
 			(*kill)(tools.ErrAborted)
 		}
 	}
-	c.cancelled.add(key+"/"+nonce, struct{}{})
+	c.cancelled.add(key+"/"+payload, struct{}{})
 }
 
 // begin registers a call: a cancellation calls kill from now on, until end is called. If the call was cancelled before,
 // begin calls kill at once.
 func (c *cancels) begin(req schemas.ToolRequest, kill context.CancelCauseFunc) (end func()) {
-	key, nonce := req.Session+"."+string(req.Call), req.CancelNonce()
+	key, payload := req.Session+"."+string(req.Call), schemas.Cancellation(req.Nonce)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.cancelled.get(key + "/" + nonce); ok {
+	if _, ok := c.cancelled.get(key + "/" + payload); ok {
 		kill(tools.ErrAborted)
 	}
 	if c.running[key] == nil {
 		c.running[key] = map[*context.CancelCauseFunc]string{}
 	}
-	c.running[key][&kill] = nonce
+	c.running[key][&kill] = payload
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -3,6 +3,7 @@
 //
 //   npm ci && NATS_URL=nats://127.0.0.1:4222 node countdown.mjs
 
+import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AckPolicy, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, headers, nanos, nuid } from "@nats-io/transport-node";
@@ -47,7 +48,7 @@ const js = jetstream(nc);
 const text = (s) => ({ content: [{ type: "text", text: s }] });
 
 // 1. Cancellations, before the first call can come.
-const running = new Map(); // "<session>.<call>/<nonce>" -> AbortController
+const running = new Map(); // "<session>.<call>/<what cancels it>" -> AbortController
 const told = new Set(); // the newest of these, cancelled before they began here
 nc.subscribe("agent.cancel.*.*", {
   callback: (_err, msg) => {
@@ -137,7 +138,7 @@ async function execute(msg, session, call) {
   if (UNSAFE && msg.info.deliveryCount > 1) {
     return { req, isError: true, result: text(OUTCOME_UNKNOWN) };
   }
-  const key = `${session}.${call}/${req.nonce || "-"}`;
+  const key = `${session}.${call}/${req.nonce ? createHash("sha256").update(req.nonce).digest("hex") : "-"}`;
   const cancel = new AbortController();
   running.set(key, cancel);
   if (told.has(key)) cancel.abort();

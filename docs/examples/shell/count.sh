@@ -174,7 +174,7 @@ stop() {
 	exit 0
 }
 
-declare -A running=() # job by "<session>.<call>/<nonce>"
+declare -A running=() # job by "<session>.<call>/<what cancels it>"
 declare -A told=()    # calls that were cancelled before they began
 
 # 1. One subscription for cancellations, calls and jobs; it works when it hears us.
@@ -209,9 +209,9 @@ while :; do
 	subject=$(jq -r .Subject <<<"$message")
 	case $subject in
 	agent.cancel.*)
-		nonce=$(jq -r '.Data // "" | @base64d' <<<"$message")
-		[ -n "$nonce" ] || continue # a reply of the NATS server
-		key=$(plain "${subject#agent.cancel.}/$nonce")
+		digest=$(jq -r '.Data // "" | @base64d' <<<"$message")
+		[ -n "$digest" ] || continue # a reply of the NATS server
+		key=$(plain "${subject#agent.cancel.}/$digest")
 		if [ -n "${running[$key]:-}" ]; then
 			kill "${running[$key]}"
 		else
@@ -220,8 +220,10 @@ while :; do
 		fi
 		;;
 	agent.tool.*)
-		nonce=$(jq -r '.Data | @base64d | fromjson? | .nonce? // "-"' <<<"$message")
-		key=$(plain "${subject#agent.tool."$TOOL".}/${nonce:--}")
+		nonce=$(jq -r '.Data | @base64d | fromjson? | .nonce? // ""' <<<"$message")
+		digest=-
+		[ -z "$nonce" ] || digest=$(printf %s "$nonce" | sha256sum | cut -d' ' -f1)
+		key=$(plain "${subject#agent.tool."$TOOL".}/$digest")
 		job "$message" "$key" "${told[$key]:-}" 3<&- &
 		running[$key]=$!
 		;;
