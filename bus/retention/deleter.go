@@ -133,7 +133,9 @@ func (d *Deleter) delete(ctx context.Context, r Request) (done Deleted, err erro
 	if r.Force && r.At == 0 {
 		c.tail = eventstore.Wherever // a run that does not end keeps appending
 	}
-	if _, err := d.o.Store.Fence(ctx, r.Session, rec.ID, c.tail); err != nil {
+	narrow, err := d.fence(ctx, r.Session, rec.ID, c.tail)
+	defer narrow()
+	if err != nil {
 		if errors.Is(err, schemas.ErrConflict) {
 			err = errors.Join(err, d.remove(ctx, rec))
 		}
