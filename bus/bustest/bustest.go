@@ -6,8 +6,8 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest/ports"
 	"github.com/loopbus/loopbus/bus/bustest/suite"
 	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/bus/streams"
@@ -104,15 +105,14 @@ func start(t testing.TB, o embedded.Options) *embedded.Server {
 	return s
 }
 
-// FreePort returns an address on loopback with a port that is free at the moment.
+// FreePort returns an address on loopback with a port that no other test is given, also while its server is down.
 func FreePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := ports.Free(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", free[0])
 }
 
 // Connect connects to s in process.

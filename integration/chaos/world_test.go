@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest/ports"
 	"github.com/loopbus/loopbus/bus/registry"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/eventstore"
@@ -96,11 +97,11 @@ func (w *world) close() {
 
 func (w *world) startServers(n int) {
 	w.t.Helper()
-	ports, err := process.FreePorts(2 * n)
+	free, err := ports.Free(2 * n)
 	w.must(err)
-	w.ports = ports[:n]
+	w.ports = free[:n]
 	for i := range n {
-		c := serverConfig{Name: fmt.Sprintf("n%d", i+1), Port: ports[i], RoutePort: ports[n+i], Routes: ports[n:],
+		c := serverConfig{Name: fmt.Sprintf("n%d", i+1), Port: free[i], RoutePort: free[n+i], Routes: free[n:],
 			StoreDir: filepath.Join(w.dir, fmt.Sprintf("store%d", i+1))}
 		w.start(program.Target{Role: program.Server, Number: i}, nil, func(int) process.Command {
 			return w.self(c.Name, roleServer, c)

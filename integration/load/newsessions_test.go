@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest/ports"
 	"github.com/loopbus/loopbus/integration/internal/process"
 	"github.com/loopbus/loopbus/integration/internal/system"
 	"github.com/loopbus/loopbus/loop/driver"
@@ -151,11 +152,11 @@ func startApart(b *testing.B) *apart {
 	if err := process.Build(dir, "cmd/runner"); err != nil {
 		b.Fatal(err)
 	}
-	ports, err := process.FreePorts(1)
+	free, err := ports.Free(1)
 	if err != nil {
 		b.Fatal(err)
 	}
-	listen := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	listen := fmt.Sprintf("127.0.0.1:%d", free[0])
 	file := filepath.Join(dir, "script.json")
 	if err := os.WriteFile(file, []byte(script()), 0o600); err != nil {
 		b.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/loopbus/loopbus/bus/bustest/ports"
 	"github.com/loopbus/loopbus/bus/streams"
 	"github.com/loopbus/loopbus/integration/internal/process"
 	"github.com/loopbus/loopbus/integration/internal/wire"
@@ -23,11 +24,11 @@ type natsServer struct {
 
 func newNATSServer(t *testing.T) *natsServer {
 	t.Helper()
-	ports, err := process.FreePorts(1)
+	free, err := ports.Free(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &natsServer{listen: fmt.Sprintf("127.0.0.1:%d", ports[0]), store: t.TempDir()}
+	s := &natsServer{listen: fmt.Sprintf("127.0.0.1:%d", free[0]), store: t.TempDir()}
 	s.start(t)
 	return s
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/loopbus/loopbus/bus"
+	"github.com/loopbus/loopbus/bus/bustest/ports"
 	"github.com/loopbus/loopbus/bus/embedded"
-	"github.com/loopbus/loopbus/integration/internal/process"
 	"github.com/loopbus/loopbus/integration/internal/system"
 )
 
@@ -39,11 +39,11 @@ func Start(tb testing.TB, o Options) *Cluster {
 		n = 3
 	}
 	c := &Cluster{tb: tb, options: make([]embedded.Options, n), servers: make([]*child, n), ready: make([]bool, n)}
-	ports, err := process.FreePorts(2 * n)
+	free, err := ports.Free(2 * n)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	listen, routes, dirs := addresses(ports[:n]), addresses(ports[n:]), make([]string, n)
+	listen, routes, dirs := addresses(free[:n]), addresses(free[n:]), make([]string, n)
 	for i := range n {
 		dirs[i] = tb.TempDir()
 	}

@@ -1,4 +1,5 @@
-package process
+// Package ports finds ports for the servers of tests that are restarted.
+package ports
 
 import (
 	"fmt"
@@ -30,8 +31,8 @@ func reserve(address string) bool {
 	return true
 }
 
-// FreePorts returns n free ports of 127.0.0.1. They are reserved for the caller until the process ends.
-func FreePorts(n int) ([]int, error) {
+// Free returns n free ports of 127.0.0.1. They are reserved for the caller until the process ends.
+func Free(n int) ([]int, error) {
 	var ports []int
 	for range 1000 {
 		port := lowPort + rand.IntN(highPort-lowPort)

@@ -1,13 +1,13 @@
-package process
+package ports
 
 import "testing"
 
 // Each port is returned once, even if no process listens on it yet.
-func TestFreePortsReturnsEachPortOnce(t *testing.T) {
+func TestEachPortIsFoundOnce(t *testing.T) {
 	t.Parallel()
 	given := map[int]bool{}
 	for range 50 {
-		ports, err := FreePorts(4)
+		ports, err := Free(4)
 		if err != nil {
 			t.Fatal(err)
 		}
