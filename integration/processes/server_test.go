@@ -77,7 +77,8 @@ func TestTheServerIsKilled(t *testing.T) {
 				}
 			})
 			w.toolworker("w1", nil)
-			w.runner("r1", responses{calls(bash(note("a")+"; echo A"), read("file")), slow(200)}, at)
+			// The reply lasts until its beginning is stored, on a busy machine, too: its updates come after that.
+			w.runner("r1", responses{calls(bash(note("a")+"; echo A"), read("file")), slow(3_000)}, at)
 			w.write("file", "content")
 			w.prompt("s1", "go")
 			w.await(at)
