@@ -189,9 +189,16 @@ func again(cmd history.Command, n int) history.Command { return command(n, cmd.I
 
 // A deleter's abort has an id of the inbox. It may come late, if there was a deletion.
 func TestTheAbortOfADeleterMayComeLate(t *testing.T) {
-	for _, deleted := range []bool{false, true} {
+	for deleted, data := range map[bool][]schemas.EventData{
+		false: {&schemas.CommandRejected{CommandID: "cmd-9", Kind: schemas.CommandAbort, Code: schemas.RejectNoRun}},
+		true: {&schemas.CommandRejected{CommandID: "cmd-8", Kind: schemas.CommandAbort, Code: schemas.RejectNoRun},
+			&schemas.CommandAccepted{CommandID: "cmd-9", Kind: schemas.CommandAbort},
+			&schemas.CommandApplied{CommandID: "cmd-9", Kind: schemas.CommandAbort}},
+	} {
 		h := good()
-		add(&h, &schemas.CommandRejected{CommandID: "cmd-9", Kind: schemas.CommandAbort, Code: schemas.RejectNoRun})
+		for _, d := range data {
+			add(&h, d)
+		}
 		if deleted {
 			h.Deleted = map[string]time.Time{"s": time.Unix(1, 0)}
 			h.Forgotten = func(string) bool { return false }

@@ -36,9 +36,10 @@ func (s *sessionCheck) collect() {
 		switch d := e.Data.(type) {
 		case *schemas.CommandAccepted:
 			o := s.outcome(d.CommandID, e)
-			o.accepted = append(o.accepted, e.Seq)
+			o.accepted, o.kind = append(o.accepted, e.Seq), d.Kind
 		case *schemas.CommandApplied:
 			o := s.end(d.CommandID, e)
+			o.kind = d.Kind
 			o.messages = append(o.messages, d.MessageIDs...)
 		case *schemas.CommandRejected:
 			o := s.end(d.CommandID, e)
@@ -91,10 +92,9 @@ func (s *sessionCheck) checkOutcomes() {
 }
 
 // ofDeleter reports whether a command is the abort of a deleter that was in flight while the session was deleted, and
-// has come to the next session of that name.
+// has come to the next session of that name. It ends the run that it finds there.
 func (s *sessionCheck) ofDeleter(id string, o *outcome) bool {
-	return s.deleted(s.name) && o.rejected && len(o.accepted) == 0 && o.kind == schemas.CommandAbort &&
-		strings.HasPrefix(id, "cmd-")
+	return s.deleted(s.name) && o.kind == schemas.CommandAbort && strings.HasPrefix(id, "cmd-")
 }
 
 // deletion says when the session was deleted, if it was.
