@@ -12,7 +12,7 @@ import (
 type outcome struct {
 	accepted, ended []uint64 // sequences of command_accepted, and of the events that end the command
 	rejected        bool
-	kind            schemas.CommandKind // if it was rejected
+	kind            schemas.CommandKind // if it was accepted, applied or rejected
 	messages        []string            // ids of the messages that it became
 	source          string              // of the first event that names the command
 }
