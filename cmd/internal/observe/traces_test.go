@@ -28,7 +28,7 @@ type answering struct{ host *host.Host }
 
 func (a *answering) Dispatch(ctx context.Context, req schemas.ToolRequest, _ bool) error {
 	response := &schemas.ToolResponse{Call: req.Call, ToolCallID: req.ToolCallID, ToolName: req.ToolName,
-		Result: schemas.TextResult("a-secret-result"), IsError: true}
+		Result: schemas.TextResult("a-secret-result"), IsError: true, Nonce: req.Nonce}
 	go func() {
 		_ = a.host.Deliver(context.WithoutCancel(ctx), schemas.Command{ID: "result", Session: req.Session, Data: response},
 			nil)
