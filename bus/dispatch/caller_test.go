@@ -11,20 +11,27 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/bus/dispatch"
 	"github.com/loopbus/loopbus/schemas"
 )
 
-// A worker that sends partial results without a pause, also after its answer, does not keep the caller from the answer.
-func TestPartialResultsHoldNoAnswer(t *testing.T) {
-	t.Parallel()
-	c := bustest.New(t)
+func newCaller(t *testing.T, c *bus.Conn) *dispatch.Caller {
+	t.Helper()
 	caller, err := dispatch.NewCaller(c, dispatch.CallerOptions{ID: "x1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(caller.Close)
+	return caller
+}
+
+// A worker that sends partial results without a pause, also after its answer, does not keep the caller from the answer.
+func TestPartialResultsHoldNoAnswer(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	caller := newCaller(t, c)
 	ctx, cancel := context.WithCancel(bustest.Deadline(t))
 	defer cancel()
 	say := func(call schemas.CallKey) {
@@ -80,11 +87,7 @@ func TestPartialResultsHaveAConnectionOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	const calls, each, size = 12, 4, 50_000
 	c := bustest.New(t)
-	caller, err := dispatch.NewCaller(c, dispatch.CallerOptions{ID: "x1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(caller.Close)
+	caller := newCaller(t, c)
 	large := strings.Repeat("x", size)
 	if _, err := c.NATS().Subscribe("agent.tool.>", func(m *nats.Msg) {
 		req, err := schemas.ParseToolRequest(m.Data)
@@ -131,13 +134,10 @@ func TestPartialResultsHaveAConnectionOfTheirOwn(t *testing.T) {
 func TestAWorkerAnswersItsOwnCallsOnly(t *testing.T) {
 	t.Parallel()
 	c := bustest.New(t)
-	caller, err := dispatch.NewCaller(c, dispatch.CallerOptions{ID: "x1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(caller.Close)
+	caller := newCaller(t, c)
 	requests := make(chan *nats.Msg, 8)
-	if _, err = c.NATS().ChanSubscribe("agent.tool.>", requests); err == nil {
+	_, err := c.NATS().ChanSubscribe("agent.tool.>", requests)
+	if err == nil {
 		err = c.NATS().Flush() // calls leave by another connection
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 const (
 	readSize = 32 << 10 // what is read at once, as by nats.go
 	mostLine = 1 << 20  // bytes of a line of the protocol: INFO has the URLs of a cluster
+	crlf     = 2        // bytes at the end of a payload
 )
 
 var (
@@ -96,7 +97,6 @@ func (r *Reader) message(rest []byte) (more bool, err error) {
 		return true, err
 	}
 	line := rest[:n]
-	const crlf = 2
 	switch {
 	case bytes.HasPrefix(line, []byte("MSG ")):
 		_, size, ok := lastNumber(line)
@@ -135,7 +135,6 @@ func (r *Reader) replace(before, block []byte, n, header, size int) {
 	line := append(bytes.Clone(before), ' ')
 	line = append(strconv.AppendInt(line, int64(len(s)), 10), ' ')
 	line = append(strconv.AppendInt(line, int64(len(s)+size-header), 10), '\r', '\n')
-	const crlf = 2
 	r.stub, r.drop, r.pass = append(line, s...), n+header, size-header+crlf
 }
 

@@ -17,7 +17,7 @@ const (
 	// largePayload is the size beyond which a payload is not in memory while its session waits for memory, nor once its
 	// command is.
 	largePayload = 64 << 10
-	// headerSize is about what a header takes beside its name and values. A message may have thousands.
+	// headerSize is about what a header takes beside its name and values.
 	headerSize = 128
 	// pullMessages is how many messages the NATS client may have buffered that the inbox has not received.
 	pullMessages = 256

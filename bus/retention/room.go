@@ -28,18 +28,19 @@ func (d *Deleter) fence(ctx context.Context, session, id string, tail uint64) (n
 		return func() {}, errors.Join(err, failed)
 	}
 	limit := stream.CachedInfo().Config.MaxBytes
+	narrow = func() {
+		if failed := d.setLimit(context.WithoutCancel(ctx), limit); failed != nil {
+			d.o.Logger.Warn("the log has more room than before", "stream", schemas.StreamEvents, "limit", limit, "err", failed)
+		}
+	}
 	for more := int64(firstRoom); natsio.NoRoom(err) && more <= mostRoom && limit > 0; more *= 4 {
 		if failed := d.setLimit(ctx, limit+more); failed != nil {
-			return func() {}, fmt.Errorf("%w: a deletion needs some KiB of room in %s: raise its limit: %w", err,
+			return narrow, fmt.Errorf("%w: a deletion needs some KiB of room in %s: raise its limit: %w", err,
 				schemas.StreamEvents, failed)
 		}
 		_, err = d.o.Store.Fence(ctx, session, id, tail)
 	}
-	return func() {
-		if failed := d.setLimit(context.WithoutCancel(ctx), limit); failed != nil {
-			d.o.Logger.Warn("the log has more room than before", "stream", schemas.StreamEvents, "limit", limit, "err", failed)
-		}
-	}, err
+	return narrow, err
 }
 
 // setLimit sets the limit of the log in bytes, unless it has more.

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/loopbus/loopbus/bus/bustest"
 	"github.com/loopbus/loopbus/cmd/internal/observe"
 	"github.com/loopbus/loopbus/eventstore"
 	"github.com/loopbus/loopbus/loop"
@@ -74,7 +75,7 @@ func traced(t *testing.T, parent string) tracetest.SpanStubs {
 	if err := tools.host.Deliver(t.Context(), prompt, nil); err != nil {
 		t.Fatal(err)
 	}
-	<-ended
+	bustest.Within(t, ended)
 	if err := tools.host.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
