@@ -115,8 +115,8 @@ func (q queue) Consume(c *reader.Consumer) (err error) {
 }
 
 // pullBytes returns the byte limit of a pull request. Two requests are pending at once, and what the connection has to
-// receive behind them waits. If the server has more than 64 MiB (its max_pending) to write to a connection it closes the
-// connection as a slow consumer.
+// receive behind them waits. If the server has more than 64 MiB (its max_pending) to write to a connection it closes
+// the connection as a slow consumer.
 func (q queue) pullBytes() int {
 	const bytes, frame = 4 << 20, 64 << 10
 	return max(bytes, int(q.conn.NATS().MaxPayload())+frame)
