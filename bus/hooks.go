@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -11,18 +12,37 @@ import (
 
 	"github.com/loopbus/loopbus/bus/natsio"
 	"github.com/loopbus/loopbus/schemas"
+	"github.com/loopbus/loopbus/schemas/turns"
 )
 
 // Hooks sends requests to hook services at agent.hook.<hook>[.<service>] (docs/hooks.md). Its methods may be called
 // concurrently.
-type Hooks struct{ conn *Conn }
+type Hooks struct {
+	conn *Conn
+	room *turns.Turns[string] // for the answers of each service
+
+	mu      sync.Mutex
+	largest map[string]int // bytes of an answer of each service
+}
 
 // NewHooks returns Hooks on c. The caller keeps ownership of c, which must outlive the Hooks.
-func NewHooks(c *Conn) *Hooks { return &Hooks{c} }
+func NewHooks(c *Conn) *Hooks {
+	return &Hooks{conn: c, room: turns.New[string](maxAnswers), largest: map[string]int{}}
+}
 
-// Ask sends one request and waits for the answer, for [schemas.HookRef.Timeout] of to at most. It returns an error if
-// no service listens, if no answer arrives in time, if the answer cannot be decoded, if the request is too large for a
-// message, or if the service answers with an error.
+const (
+	// maxAnswers is how many bytes of answers of one service may arrive at once. The server closes a connection for
+	// which 64 MiB wait.
+	maxAnswers = 32 << 20
+	// usualAnswer is what a service is expected to answer that has not answered more.
+	usualAnswer = 128 << 10
+	maxServices = 4096 // whose largest answers are remembered
+)
+
+// Ask sends one request and waits for the answer, for [schemas.HookRef.Timeout] of to at most. Before that it waits
+// until few enough requests to the service are under way: 256, or fewer if its answers are large. It returns an error
+// if no service listens, if no answer arrives in time, if the answer cannot be decoded, if the request is too large for
+// a message, or if the service answers with an error.
 func (h *Hooks) Ask(ctx context.Context, to schemas.HookRef, req schemas.HookRequest) (schemas.HookAnswer, error) {
 	answer, err := h.ask(ctx, to, req)
 	if err != nil {
@@ -44,9 +64,18 @@ func (h *Hooks) ask(ctx context.Context, to schemas.HookRef, req schemas.HookReq
 	if int64(len(data)) > room {
 		return a, fmt.Errorf("the request has %d bytes, and a message takes %d", len(data), room)
 	}
+	subject := h.conn.subjects.Hook(to)
+	answered, err := h.wait(ctx, subject)
+	if err != nil {
+		return a, err
+	}
+	defer answered()
 	limit, cancel := context.WithTimeoutCause(ctx, to.Timeout(), errNoAnswer)
 	defer cancel()
-	reply, err := natsio.Request(limit, h.conn.nc, h.conn.subjects.Hook(to), data)
+	reply, err := natsio.Request(limit, h.conn.nc, subject, data)
+	if reply != nil {
+		h.arrived(subject, len(reply.Data))
+	}
 	switch {
 	case errors.Is(context.Cause(limit), errNoAnswer):
 		return a, fmt.Errorf("no answer within %s", to.Timeout().Round(time.Millisecond))
@@ -58,6 +87,36 @@ func (h *Hooks) ask(ctx context.Context, to schemas.HookRef, req schemas.HookReq
 		return a, fmt.Errorf("the service answered with an error: %.512s", reply.Header.Get(micro.ErrorHeader))
 	}
 	return schemas.ParseHookAnswer(reply.Data)
+}
+
+// wait waits for room for the next answer of a service.
+func (h *Hooks) wait(ctx context.Context, subject string) (release func(), err error) {
+	for {
+		n := h.expected(subject)
+		if release, err = h.room.Wait(ctx, subject, n); err != nil || h.expected(subject) <= n {
+			return release, err
+		}
+		release() // its answers have become larger meanwhile
+	}
+}
+
+// expected returns how many bytes the next answer of a service may have.
+func (h *Hooks) expected(subject string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(usualAnswer, h.largest[subject])
+}
+
+func (h *Hooks) arrived(subject string, bytes int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if bytes <= max(usualAnswer, h.largest[subject]) {
+		return
+	}
+	if len(h.largest) >= maxServices {
+		clear(h.largest)
+	}
+	h.largest[subject] = bytes
 }
 
 // sizeOf estimates the size of a request by what may be large in it.

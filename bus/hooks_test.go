@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,4 +149,54 @@ func TestHooksIgnoreAcknowledgements(t *testing.T) {
 	if key, err := keys.Key(bustest.Deadline(t), "vendor"); err == nil {
 		t.Errorf("without a service the key is %s", key)
 	}
+}
+
+// Only so many requests to a service are under way as its answers may arrive at once: 256, and fewer once it has
+// answered at length. Other services do not wait for it.
+func TestAnswersOfAServiceAreBounded(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	hooks := bus.NewHooks(c)
+	asked := make(chan *nats.Msg, 1000)
+	service(t, c, "agent.hook.input.large", func(m *nats.Msg) { asked <- m })
+	service(t, c, "agent.hook.input.other", func(m *nats.Msg) { _ = m.Respond([]byte(`{}`)) })
+	ask := func(service string) error {
+		ref := schemas.HookRef{Hook: schemas.HookInput, Service: service, TimeoutMs: 60_000}
+		_, err := hooks.Ask(bustest.Deadline(t), ref, schemas.HookRequest{Hook: schemas.HookInput, Session: "s1"})
+		return err
+	}
+	var asking sync.WaitGroup
+	var answered atomic.Int32
+	for range 600 {
+		asking.Go(func() {
+			if err := ask("large"); err != nil {
+				t.Error(err)
+			}
+			answered.Add(1)
+		})
+	}
+	answer := []byte(`{"systemPrompt":"` + strings.Repeat("x", 900<<10) + `"}`)
+	bustest.Eventually(t, "256 are asked", func() bool { return len(asked) >= 256 })
+	if err := ask("other"); err != nil {
+		t.Error(err)
+	}
+	if n := len(asked); n != 256 {
+		t.Errorf("%d requests are under way, want 256", n)
+	}
+	_ = (<-asked).Respond(answer)
+	bustest.Eventually(t, "the answer has arrived", func() bool { return answered.Load() == 1 })
+	for range 255 {
+		_ = (<-asked).Respond([]byte(`{}`))
+	}
+	bustest.Eventually(t, "36 are asked", func() bool { return answered.Load() == 256 && len(asked) >= 36 })
+	if err := ask("other"); err != nil {
+		t.Error(err)
+	}
+	if n := len(asked); n != 36 {
+		t.Errorf("%d requests with large answers are under way, want 36", n)
+	}
+	for range 600 - 256 {
+		_ = (<-asked).Respond([]byte(`{}`))
+	}
+	asking.Wait()
 }

@@ -130,14 +130,8 @@ func (a acceptance) rejected(code schemas.RejectCode, reason string) []schemas.E
 
 // full returns the rejection of an input that may not be added to the queues, or nil.
 func (a acceptance) full(in schemas.Input) []schemas.EventData {
-	count, bytes := 0, 0
-	for _, q := range [][]Input{a.s.Prompts, a.s.Steering, a.s.FollowUp} {
-		count += len(q)
-		for _, waiting := range q {
-			bytes += waiting.Messages.Size()
-		}
-	}
-	size := in.AsMessages(a.c.Time).Size()
+	count := len(a.s.Prompts) + len(a.s.Steering) + len(a.s.FollowUp)
+	bytes, size := a.s.QueuedBytes(), in.AsMessages(a.c.Time).Size()
 	switch {
 	case count >= MaxQueued:
 		return a.rejected(schemas.RejectQueueFull, fmt.Sprintf("%d inputs are queued already", MaxQueued))

@@ -168,6 +168,16 @@ func (sum *Summing) bytes() int {
 	return n
 }
 
+// QueuedBytes returns the bytes of the inputs that wait, which are compared with [MaxQueuedBytes].
+func (s *State) QueuedBytes() (n int) {
+	for _, queue := range [][]Input{s.Prompts, s.Steering, s.FollowUp} {
+		for _, in := range queue {
+			n += in.Messages.Size()
+		}
+	}
+	return n
+}
+
 // MaxDecidedArgs is how many bytes of arguments the services of before_tool_call may give to the calls of a turn: as
 // many as a model can in one reply.
 const MaxDecidedArgs = 16 << 20

@@ -181,6 +181,26 @@ type HookAnswer struct {
 	Label               *string             `json:"label,omitempty"`
 }
 
+// Size estimates the memory of an answer: it counts each text that may be large.
+func (a HookAnswer) Size() int {
+	n := a.Messages.Size() + len(a.Args) + len(a.Details) + len(a.Payload) + len(a.Reason) + len(a.Summary)
+	if a.Message != nil {
+		n += Messages{a.Message.Message}.Size()
+	}
+	if a.Content != nil {
+		n += Messages{&ToolResultMessage{Content: *a.Content}}.Size()
+	}
+	if a.Compaction != nil {
+		n += len(a.Compaction.Summary) + len(a.Compaction.Details)
+	}
+	for _, text := range []*string{a.SystemPrompt, a.CustomInstructions, a.Label} {
+		if text != nil {
+			n += len(*text)
+		}
+	}
+	return n
+}
+
 // HookFailure is a service that was called and gave no valid answer in time.
 type HookFailure struct {
 	Service string `json:"service"`

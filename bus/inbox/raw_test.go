@@ -119,3 +119,26 @@ func TestWhatIsStoredUnderAnotherSubjectIsTakenOut(t *testing.T) {
 	bustest.Eventually(t, "it is a dead letter", func() bool { return bustest.Messages(t, c, schemas.StreamDead) == 1 })
 	bustest.Eventually(t, "nothing is left", func() bool { return bustest.Queued(t, c) == 0 })
 }
+
+// Names of headers that nats.go reads and refuses to write are left out of dead letters: a message with such a name
+// does not keep others waiting for ever.
+func TestMessagesWithOddHeadersAreBuried(t *testing.T) {
+	t.Parallel()
+	server, c := bustest.Small(t)
+	var h fakeHandler
+	bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
+	names := []string{"X y", " a", "X ", "\u00e9", "a(b", "a\x01b", "", "Nats-Expected-Stream", "ce-id "}
+	for _, name := range names {
+		for _, kind := range []string{"tool_result", "nonsense"} {
+			publishRaw(t, server, "agent.cmd.s1."+kind, "NATS/1.0\r\n"+name+": z\r\nkept: y\r\n\r\n", "{}")
+		}
+	}
+	bustest.Send(t, c, "s1", "still there?")
+	bustest.Eventually(t, "all are settled", func() bool { return bustest.Queued(t, c) == 0 })
+	if got := h.texts("s1"); !slices.Equal(got, []string{"still there?"}) {
+		t.Errorf("delivered: %q", got)
+	}
+	if dead := lastDead(t, c, "s1"); dead.Header.Get("kept") != "y" {
+		t.Errorf("the dead letter has the headers %v", dead.Header)
+	}
+}

@@ -144,6 +144,31 @@ func TestMessagesWithLargeHeadersAreBuried(t *testing.T) {
 	}
 }
 
+// A dead letter that its stream refuses is stored without what the message says.
+func TestDeadLettersThatAreRefusedAreShort(t *testing.T) {
+	t.Parallel()
+	_, c := bustest.Small(t)
+	dead, err := c.JetStream().Stream(bustest.Deadline(t), schemas.StreamDead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := dead.CachedInfo().Config
+	config.MaxMsgSize = 4 << 10
+	if _, err := c.JetStream().UpdateStream(bustest.Deadline(t), config); err != nil {
+		t.Fatal(err)
+	}
+	var h fakeHandler
+	bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
+	publish(t, c.JetStream(), &nats.Msg{Subject: "agent.cmd.s1.nonsense", Data: []byte(strings.Repeat("x", 8<<10)),
+		Header: nats.Header{"Kept": {"y"}}})
+	bustest.Send(t, c, "s1", "still there?")
+	bustest.Eventually(t, "all are settled", func() bool { return bustest.Queued(t, c) == 0 })
+	letter := lastDead(t, c, "s1")
+	if got := letter.Header.Get(schemas.HeaderDeadSize); got != "8192" || len(letter.Data) != 0 {
+		t.Errorf("the letter has %d bytes, and says %q", len(letter.Data), got)
+	}
+}
+
 // A command with thousands of headers is rejected, whether it is delivered at once or read again.
 func TestCommandsWithManyHeadersAreRejected(t *testing.T) {
 	t.Parallel()

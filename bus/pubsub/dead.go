@@ -50,36 +50,49 @@ func NewDead(session string, raw jetstream.Msg, reason string) Dead {
 
 // PublishDead stores a dead letter. It has to succeed before the message is acknowledged. If this process repeats it
 // within two minutes, the letter is stored once. A payload that does not fit, or is larger than Keep, is truncated, and
-// headers of more than 32 KiB are left out; the letter's header then has the payload's full size.
+// headers of more than 32 KiB are left out; the letter's header then has the payload's full size. So are single headers
+// whose names a client may not send. A letter that is refused all the same is stored without headers and payload of the
+// message: otherwise the message would keep those behind it waiting for ever.
 func PublishDead(ctx context.Context, js jetstream.JetStream, subjects schemas.Subjects, d Dead) error {
-	msg := d.message(subjects, js.Conn().MaxPayload())
-	if _, err := js.PublishMsg(ctx, msg, natsio.UntilLeader()); err != nil {
+	_, err := js.PublishMsg(ctx, d.message(subjects, js.Conn().MaxPayload()), natsio.UntilLeader())
+	if err != nil && ctx.Err() == nil && !natsio.Passing(err) {
+		_, err = js.PublishMsg(ctx, d.bare(subjects), natsio.UntilLeader())
+	}
+	if err != nil {
 		return fmt.Errorf("pubsub: dead letter of %s sequence %d, session %s: %w",
 			d.Stream, d.StreamSeq, d.Session, err)
 	}
 	return nil
 }
 
-func (d Dead) message(subjects schemas.Subjects, limit int64) *nats.Msg {
+// bare returns the letter without what the message says.
+func (d Dead) bare(subjects schemas.Subjects) *nats.Msg {
 	session := d.Session
 	if schemas.CheckSession(session) != nil {
 		session = schemas.NoSession
 	}
 	msg := nats.NewMsg(subjects.Dead(cmp.Or(d.Stream, schemas.NoSession), session))
-	msg.Data = d.Data
+	msg.Header[schemas.HeaderDeadSize] = []string{strconv.Itoa(len(d.Data))}
+	d.describe(msg.Header)
+	return msg
+}
+
+func (d Dead) message(subjects schemas.Subjects, limit int64) *nats.Msg {
+	msg := d.bare(subjects)
+	bare := msg.Header
+	msg.Data, msg.Header = d.Data, nats.Header{}
 	if d.Keep > 0 && len(d.Data) > d.Keep {
 		msg.Data = d.Data[:d.Keep]
 		msg.Header[schemas.HeaderDeadSize] = []string{strconv.Itoa(len(d.Data))}
 	}
 	for k, v := range d.Header {
-		if !serverHeader(k) {
+		if !serverHeader(k) && mayBeSent(k) {
 			msg.Header[k] = v
 		}
 	}
 	d.describe(msg.Header)
 	if msg.Size()-len(msg.Subject)-len(msg.Data) > maxHeader {
-		msg.Header = nats.Header{schemas.HeaderDeadSize: {strconv.Itoa(len(d.Data))}}
-		d.describe(msg.Header)
+		msg.Header = bare
 	}
 	over := int64(msg.Size()) - limit
 	if over <= 0 {
@@ -109,6 +122,13 @@ func (d Dead) describe(h nats.Header) {
 	if d.StreamSeq > 0 {
 		h[jetstream.MsgIDHeader] = []string{letterID(d.Stream, d.StreamSeq)}
 	}
+}
+
+// mayBeSent reports whether nats.go sends a header of this name. It reads others.
+func mayBeSent(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`"()/,:;<=>?@[\]{}`, r)
+	})
 }
 
 // cut returns what a header of a letter has of a text.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,6 +92,9 @@ func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input, set l
 		if len(a.Messages) == 0 {
 			return false, nil
 		}
+		if err := d.boundQueued(in, a.Messages); err != nil {
+			return false, err
+		}
 		decision.Messages, req.Messages = a.Messages, a.Messages
 		return true, nil
 	})
@@ -98,6 +102,18 @@ func (d *Driver) screenOne(ctx context.Context, q *inquiry, in loop.Input, set l
 		return err
 	}
 	return q.conclude(ctx, decision)
+}
+
+// boundQueued returns an error if the queues may not have the messages in place of those of an input that waits.
+func (d *Driver) boundQueued(in loop.Input, messages schemas.Messages) (err error) {
+	d.View(func(s *loop.State) {
+		size := messages.Size()
+		if n := s.QueuedBytes() - in.Messages.Size() + size; n > max(loop.MaxQueuedBytes, size) {
+			err = fmt.Errorf("with its answer the inputs that wait would have %d bytes, and may have %d", n,
+				loop.MaxQueuedBytes)
+		}
+	})
+	return err
 }
 
 // expand returns the messages of an input with its text expanded, and records the change in the decision.
@@ -241,10 +257,12 @@ func (d *Driver) askBefore(ctx context.Context, q *inquiry, call loop.Call, args
 		}
 		return decided, nil
 	})
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
-	}
-	if err != nil {
+	case errors.Is(err, schemas.ErrLater):
+		return err
+	case err != nil:
 		decision.Block, decision.Reason = true, strings.ToValidUTF8(err.Error(), "\uFFFD")
 	}
 	q.record(decision)

@@ -68,8 +68,9 @@ func (d *Driver) asksAt(hook schemas.HookName) bool {
 var errDecided = errors.New("decided")
 
 // ask asks the function and the services in order, under the context signal. It returns an error if a service failed
-// and the hook fails closed, if the program's function failed, and ctx's error if ctx is done; in the last case nothing
-// was decided, and the next process asks again.
+// and the hook fails closed, if the program's function failed, and ctx's error if ctx is done. The error wraps
+// [schemas.ErrLater] if there is no memory for an answer. In these two cases nothing was decided, and the next process
+// asks again.
 func (q *inquiry) ask(ctx, signal context.Context, req *schemas.HookRequest, use useFunc) error {
 	q.address(req)
 	if q.own != nil {
@@ -85,22 +86,43 @@ func (q *inquiry) ask(ctx, signal context.Context, req *schemas.HookRequest, use
 		answer, err := q.service(signal, ref, copyOf(*req))
 		over := false
 		if err == nil {
-			over, err = q.use(ctx, ref.Name(), answer, use)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if over {
-			return nil
+			err = q.room(answer)
 		}
 		if err == nil {
+			over, err = q.use(ctx, ref.Name(), answer, use)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case over:
+			return nil
+		case err == nil:
 			continue
+		case errors.Is(err, schemas.ErrLater):
+			return err
 		}
 		if q.failed(ref, err); q.hook.FailsClosed() {
 			return fmt.Errorf("%s of %s was not decided: %w", q.hook, ref.Name(), err)
 		}
 	}
 	return nil
+}
+
+// smallAnswer is the size of an answer that takes no room.
+const smallAnswer = 4 << 10
+
+// room asks for the memory of an answer besides that of the session, as models and further services may be slow. A
+// message would be lost if the session had to wait for that, so the service has failed then.
+func (q *inquiry) room(a schemas.HookAnswer) error {
+	n := a.Size()
+	if n <= smallAnswer {
+		return nil
+	}
+	err := q.d.roomWith(n)
+	if err != nil && q.hook == schemas.HookMessageEnd {
+		return fmt.Errorf("there is no memory for its answer of %d bytes now", n)
+	}
+	return err
 }
 
 // use makes use of an answer and records who gave it; service is empty for the program's function. over reports that

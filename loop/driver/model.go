@@ -46,7 +46,10 @@ func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 		return err
 	}
 	req, err := d.request(ctx, signal)
-	if err != nil {
+	switch {
+	case errors.Is(err, schemas.ErrLater):
+		return err
+	case err != nil:
 		return d.fail(ctx, err)
 	}
 	if err := d.verifyOwnership(ctx); err != nil {
@@ -65,6 +68,8 @@ func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err() // the driver stops: the next one calls the model again
+	case errors.Is(err, schemas.ErrLater):
+		return err
 	case err != nil:
 		return d.fail(ctx, err)
 	}
@@ -72,12 +77,15 @@ func (d *Driver) callModel(ctx context.Context, step loop.CallModel) error {
 }
 
 // room asks for the memory that the session takes by now.
-func (d *Driver) room() error {
+func (d *Driver) room() error { return d.roomWith(0) }
+
+// roomWith asks for the memory that the session takes with more bytes.
+func (d *Driver) roomWith(more int) error {
 	if d.o.Room == nil {
 		return nil
 	}
-	bytes := 0
-	d.View(func(s *loop.State) { bytes = s.Bytes() })
+	bytes := more
+	d.View(func(s *loop.State) { bytes += s.Bytes() })
 	return d.o.Room(bytes)
 }
 
@@ -116,6 +124,7 @@ type payloads struct {
 
 	mu      sync.Mutex
 	asked   bool
+	later   error                   // there was no memory for an answer, and so no request
 	decided []*schemas.HookDecision // not recorded yet
 }
 
@@ -147,7 +156,20 @@ func (p *payloads) ask(_ context.Context, payload json.RawMessage) (json.RawMess
 	defer p.mu.Unlock()
 	p.asked = true
 	p.decided = append(p.decided, decision)
+	if errors.Is(err, schemas.ErrLater) {
+		p.later = err
+	}
 	return req.Payload, err
+}
+
+// unsent returns why no request was made that has to be made later, nil if there was one.
+func (p *payloads) unsent() error {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.later
 }
 
 // record appends the decisions to the log. over reports that the reply is complete: if no service could be asked until

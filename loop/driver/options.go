@@ -211,10 +211,13 @@ type Options struct {
 	// Path reads the path to an entry of the session from its log. Its error wraps [loop.ErrNoEntry] if there is no such
 	// entry. With nil every navigation is rejected. The driver ends the load of ctx once it has stored the path.
 	Path func(ctx context.Context, session, entry string) (*loop.Path, error)
-	// Room is called before services are asked about an input or a message, and before a run, a call of a model, a summary
-	// and calls of tools, with what the session takes in memory. Its error fails the delivery, so that the session is not
-	// in memory while it waits; nil gives all the room.
+	// Room is called before services are asked about an input or a message, when one has answered at length, and before a
+	// run, a call of a model, a summary and calls of tools, with what the session takes in memory. Its error fails the
+	// delivery, so that the session is not in memory while it waits; nil gives all the room. It may be called
+	// concurrently.
 	Room func(bytes int) error
+	// Hurry, if not nil, is called when the AbortGrace of cancelled tools begins, with a function that ends it.
+	Hurry func(end func())
 	// PrepareArguments reshapes a call's raw arguments before they are validated; nil leaves them as they are.
 	PrepareArguments func(tool string, raw json.RawMessage) (json.RawMessage, error)
 	// Execute executes calls in this process, in place of Tools. The driver then waits for the results instead of

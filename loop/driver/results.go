@@ -88,8 +88,12 @@ func (d *Driver) awaitCancelled(ctx context.Context, step loop.RunTools) error {
 	}
 	if d.grace == nil && d.o.AbortGrace > 0 {
 		over := make(chan struct{})
+		end := sync.OnceFunc(func() { close(over) })
 		d.grace = over
-		d.o.Clock.AfterFunc(d.o.AbortGrace, func() { close(over) })
+		d.o.Clock.AfterFunc(d.o.AbortGrace, end)
+		if d.o.Hurry != nil {
+			d.o.Hurry(end)
+		}
 	}
 	if err := d.wait(ctx, d.grace); err != nil {
 		return err

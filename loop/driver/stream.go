@@ -77,6 +77,9 @@ func (c *modelCall) read(signal context.Context) (final *schemas.AssistantMessag
 		}
 		return nil
 	})
+	if later := c.payloads.unsent(); later != nil {
+		return nil, later
+	}
 	if err == nil {
 		err = inner
 	}

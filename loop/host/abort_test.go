@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/loopbus/loopbus/loop"
 	"github.com/loopbus/loopbus/loop/host"
 	"github.com/loopbus/loopbus/loop/internal/looptest"
 	"github.com/loopbus/loopbus/schemas"
@@ -23,6 +26,7 @@ type crowded struct {
 	requests   []string      // the sessions whose model was asked
 	replies    map[string]*schemas.AssistantMessage
 	delivering sync.WaitGroup
+	ended      func(session string) // called at the end of each run
 }
 
 // newCrowded has the vendor say that the context of s1 has so many tokens. From 200,000 it is to be compacted.
@@ -44,6 +48,11 @@ func newCrowded(t *testing.T, tokens int64) *crowded {
 	})
 	c.Rig = looptest.New(t, model, func(o *host.Options) {
 		o.WorkBytes = 4 * 700 << 10
+		o.OnEvent = func(e schemas.Event, _ *loop.State) {
+			if e.Type() == schemas.EventAgentEnd && c.ended != nil {
+				c.ended(e.Session)
+			}
+		}
 		o.Defaults.Compaction = schemas.CompactionPolicy{Enabled: true, ReserveTokens: 100, KeepRecentTokens: 1}
 		o.Window = func(schemas.ModelRef) int64 { return 200_000 }
 	})
@@ -92,6 +101,34 @@ func TestAbortsWaitForNoRoom(t *testing.T) {
 		c.deliver("s1", id, result)
 		c.WantEnd(schemas.EndAbort)
 		c.end("s1 other")
+	})
+}
+
+// Sessions that wait for their cancelled tools do not keep the aborts of others from beginning.
+func TestAbortsWaitForNoGrace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowded(t, 0) // the room for aborts has one session at a time
+		sessions := []string{"s1", "s2", "s3", "s4"}
+		for _, session := range sessions[1:] {
+			c.replies[session] = looptest.CallTool("c1")
+			c.deliver(session, "prompt", looptest.Prompt("go"))
+			c.deliver(session, "steer", &schemas.Steer{Input: schemas.Input{Text: strings.Repeat("x", 400<<10)}})
+		}
+		ended, began := map[string]time.Duration{}, time.Now()
+		c.ended = func(session string) { ended[session] = time.Since(began) }
+		for _, session := range sessions {
+			c.deliver(session, "abort", &schemas.Abort{})
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		took := slices.Sorted(maps.Values(ended))
+		if n := len(took); n != len(sessions) || took[n-2] > time.Second {
+			t.Errorf("the runs ended after %v", took)
+		} else if last := took[n-1]; last < 10*time.Second || last > 11*time.Second { // nobody waits any more
+			t.Errorf("the last run ended after %v", last)
+		}
+		c.end("s1 other s2 s3 s4")
 	})
 }
 

@@ -112,9 +112,9 @@ func (h *Host) attach(session string) (e *entry, fresh bool) {
 		}
 	}
 	if e == nil || h.entries[session] != e {
-		known := 0
+		known := h.needs.take(session)
 		if e != nil {
-			known = e.bytes
+			known = max(known, e.bytes)
 		}
 		fresh = true
 		e = &entry{session: session, loaded: make(chan struct{}), bytes: known, abort: newAbort()}

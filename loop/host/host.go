@@ -90,6 +90,7 @@ type Host struct {
 	entries map[string]*entry
 	rest    []*entry // at rest, oldest first
 	working int      // bytes of memory of those at work that have room
+	needs   needs
 	closed  bool
 }
 
@@ -114,7 +115,7 @@ func New(o Options) *Host {
 	o.SubagentCheck = cmp.Or(o.SubagentCheck, 15*time.Minute)
 	o.Loads = cmp.Or(o.Loads, turns.NewLoads())
 	return &Host{o: o, entries: make(map[string]*entry), copies: turns.New[struct{}](maxCopies),
-		rooms: newRooms(o.WorkBytes)}
+		rooms: newRooms(o.WorkBytes), needs: needs{}}
 }
 
 // Deliver processes one message of a session's inbox, as [driver.Driver.Handle] does. After an error the message must

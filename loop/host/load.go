@@ -57,6 +57,7 @@ func (h *Host) loadInto(ctx context.Context, e *entry, got room) (size int, load
 	e.driver = driver.New(driver.Options{
 		Deps: h.o.Deps, Log: log, Opened: opened, Configure: h.configure, InputHooks: h.inputHooks, Expand: h.expand,
 		Loads: h.o.Loads, Path: h.path, Room: func(bytes int) error { return h.grow(e, bytes, true) },
+		Hurry: func(end func()) { h.hurry(e, end) },
 	}, state)
 	h.mu.Lock()
 	e.bytes = size
@@ -73,6 +74,9 @@ func (h *Host) grow(e *entry, bytes int, goesOn bool) error {
 	var closing []*entry
 	had, aborting := e.room.bytes, e.room.class.aborts()
 	ok := h.rooms.grow(&e.room, bytes, goesOn)
+	if !ok {
+		h.needs.put(e.session, bytes)
+	}
 	if more := e.room.bytes - had; more != 0 {
 		h.working += more
 		closing = h.evict()

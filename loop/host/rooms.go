@@ -18,8 +18,9 @@ const (
 // rooms bound the memory of the sessions that are at work: a session keeps its context in memory while its model
 // answers, and models are slow. A session that finds no room is not in memory while it waits.
 type rooms struct {
-	of    map[class]*turns.Turns[struct{}]
-	limit map[class]int
+	of     map[class]*turns.Turns[struct{}]
+	limit  map[class]int
+	crowds map[class]*crowd // of the rooms for aborts
 }
 
 // newRooms shares a number of bytes out.
@@ -27,7 +28,7 @@ func newRooms(bytes int) *rooms {
 	r := &rooms{map[class]*turns.Turns[struct{}]{}, map[class]int{
 		urgent: bytes / 8, urgentHuge: bytes / 8,
 		moderate: bytes / 2, medium: bytes / 4, large: bytes / 4, huge: bytes / 2,
-	}}
+	}, map[class]*crowd{urgent: {}, urgentHuge: {}}}
 	for c, limit := range r.limit {
 		r.of[c] = turns.New[struct{}](limit)
 	}
@@ -127,7 +128,12 @@ func (r *rooms) waitOr(ctx context.Context, bytes int, abort <-chan struct{}) (r
 	if err == nil || ctx.Err() != nil {
 		return got, err
 	}
-	return r.waitIn(ctx, toAbort(bytes), bytes)
+	c := toAbort(bytes)
+	if got, ok := r.tryIn(c, bytes); ok {
+		return got, nil
+	}
+	defer r.crowds[c].wait()()
+	return r.waitIn(ctx, c, bytes)
 }
 
 // grow takes what the room of a session lacks that has grown, and reports whether there is as much. A session may have
@@ -164,4 +170,24 @@ func (r *room) free() {
 		leave()
 	}
 	*r = room{}
+}
+
+// needs are the bytes for which sessions were given up, so that each waits for as much before it is loaded again: what
+// services have answered is in no state. A session whose need is forgotten is loaded and given up once more.
+type needs map[string]int
+
+const maxNeeds = 1024
+
+func (n needs) put(session string, bytes int) {
+	if len(n) >= maxNeeds {
+		clear(n)
+	}
+	n[session] = bytes
+}
+
+// take returns what a session needs, and forgets it.
+func (n needs) take(session string) (bytes int) {
+	bytes = n[session]
+	delete(n, session)
+	return bytes
 }

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -172,4 +173,78 @@ func testHeld(t *testing.T, hook schemas.HookName) {
 	if n := len(asked); n != 3 {
 		t.Errorf("services were asked about %d sessions, want 3", n)
 	}
+}
+
+// TestAnswersOfServicesHaveRoom has a service answer small sessions at length, and models that are slow: those for
+// whose answers there is no room are not in memory meanwhile, and go on when there is.
+func TestAnswersOfServicesHaveRoom(t *testing.T) {
+	t.Parallel()
+	const size = 300 << 10
+	text := strings.Repeat("x", size)
+	said := schemas.Messages{&schemas.UserMessage{Content: schemas.Contents{schemas.Text{Text: text}}}}
+	for hook, answer := range map[schemas.HookName]schemas.HookAnswer{
+		schemas.HookInput:                 {Messages: said},
+		schemas.HookContext:               {Messages: said},
+		schemas.HookBeforeProviderRequest: {Payload: json.RawMessage(`"` + text + `"`)},
+	} {
+		t.Run(string(hook), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { testAnswers(t, hook, answer) })
+		})
+	}
+}
+
+func testAnswers(t *testing.T, hook schemas.HookName, answer schemas.HookAnswer) {
+	asked, free := make(chan string, 10), make(chan struct{})
+	model := looptest.ModelFunc(func(_ context.Context, req schemas.ModelRequest) (*schemas.AssistantMessage, error) {
+		asked <- req.SessionID
+		<-free
+		return looptest.Say("done"), nil
+	})
+	r := looptest.New(t, model, func(o *host.Options) {
+		o.WorkBytes = 4 * 700 << 10 // two sessions
+		o.Defaults.Hooks = []schemas.HookRef{{Hook: hook, Service: "s", TimeoutMs: 60_000}}
+		o.Services = answering{answer}
+	})
+	var delivering sync.WaitGroup
+	for _, session := range []string{"first", "second", "third"} {
+		delivering.Go(func() {
+			c := looptest.Command(session, looptest.Prompt("go"))
+			c.Session = session
+			err := r.Host.Deliver(t.Context(), c, nil)
+			for errors.Is(err, schemas.ErrLater) { // as the inbox does
+				err = r.Host.Deliver(t.Context(), c, nil)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+	}
+	if n := len(asked); n != 2 {
+		t.Errorf("models are asked about %d sessions, want 2", n)
+	}
+	free <- struct{}{}
+	synctest.Wait()
+	if n := len(asked); n != 3 {
+		t.Errorf("once there is room models were asked about %d sessions, want 3", n)
+	}
+	close(free)
+	delivering.Wait()
+	log, err := r.Store.Open(t.Context(), "third")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range log.Read(t.Context(), 1) {
+		if end, ok := e.Data.(*schemas.AgentEnd); err != nil || ok && end.TerminationReason != schemas.EndNoToolCalls {
+			t.Error(end, err)
+		}
+	}
+}
+
+// answering is services that give one answer.
+type answering struct{ answer schemas.HookAnswer }
+
+func (a answering) Ask(context.Context, schemas.HookRef, schemas.HookRequest) (schemas.HookAnswer, error) {
+	return a.answer, nil
 }
