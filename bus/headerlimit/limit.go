@@ -17,16 +17,31 @@ const (
 	tailSize = 4 << 10 // bytes of these
 )
 
-// Exceeded reports whether an encoded header has more than a message may have.
-func Exceeded(block []byte) bool {
+// Refused reports whether a block of headers, from its first line to the empty one at its end, has too many, or a line
+// that does not end with CR LF. nats.go reads a header there that the server has neither seen, removed nor replaced,
+// such as the account that a request comes from.
+func Refused(block []byte) bool {
+	if len(block) > MostBytes {
+		return true
+	}
 	const others = 2 // the first line, and the empty one at the end
-	return len(block) > MostBytes || bytes.Count(block, newline) > Most+others
+	for range Most + others + 1 {
+		end := bytes.IndexByte(block, '\n')
+		if end < 0 {
+			return false
+		}
+		if end == 0 || block[end-1] != '\r' {
+			return true
+		}
+		block = block[end+1:]
+	}
+	return true
 }
 
 // LeftOut reports whether the headers of a message were left out.
 func LeftOut(header map[string][]string) bool { return len(header[Name]) > 0 }
 
-var newline = []byte{'\n'}
+var lineEnd = []byte("\r\n")
 
 // stub returns what takes the place of an encoded header: its size, and what a server may have added to it.
 func stub(size int, block []byte) []byte {
@@ -36,11 +51,11 @@ func stub(size int, block []byte) []byte {
 
 // tail returns the last headers of a block, with their line ends.
 func tail(block []byte) []byte {
-	block = bytes.TrimSuffix(block, []byte("\r\n"))
+	block = bytes.TrimSuffix(block, lineEnd)
 	at := len(block)
 	for range keptTail {
-		before := bytes.LastIndexByte(block[:max(at-1, 0)], '\n') + 1
-		if before == 0 || len(block)-before > tailSize {
+		before := bytes.LastIndex(block[:max(at-len(lineEnd), 0)], lineEnd)
+		if before += len(lineEnd); before < len(lineEnd) || len(block)-before > tailSize || Refused(block[before:at]) {
 			break
 		}
 		at = before

@@ -114,7 +114,7 @@ func (r *Reader) message(rest []byte) (more bool, err error) {
 		if len(block) < header && header <= MostBytes {
 			return true, nil
 		}
-		if Exceeded(block) || header > MostBytes {
+		if Refused(block) || header > MostBytes {
 			r.replace(before, block, n, header, size)
 			return false, nil
 		}

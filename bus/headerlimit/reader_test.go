@@ -125,6 +125,32 @@ func TestStub(t *testing.T) {
 	}
 }
 
+// A header that nats.go would find, and a server would not, is none: those that a server has added stay.
+func TestHeadersThatAServerDoesNotSee(t *testing.T) {
+	t.Parallel()
+	const server = "Nats-Request-Info: mine\r\n"
+	for name, forged := range map[string]string{
+		"after a line":     "X: y\nNats-Request-Info: forged\r\n",
+		"after two":        "X: y\n\nNats-Request-Info: forged\r\n",
+		"first":            "\nNats-Request-Info: forged\r\n",
+		"the last of them": "X: y\r\nZ: a\nNats-Request-Info: forged\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := hmsg("NATS/1.0\r\n"+forged+server+"\r\n", "p") + hmsg(header(1, 1), "next")
+			got, err := io.ReadAll(headerlimit.NewReader(nil, iotest.OneByteReader(strings.NewReader(in))))
+			if err != nil || !bytes.HasSuffix(got, []byte(hmsg(header(1, 1), "next"))) {
+				t.Fatalf("%q, %v", got, err)
+			}
+			h, err := nats.DecodeHeadersMsg(got[bytes.IndexByte(got, '\n')+1:])
+			if err != nil || !headerlimit.LeftOut(h) || len(h["Nats-Request-Info"]) != 1 ||
+				h.Get("Nats-Request-Info") != "mine" {
+				t.Errorf("%v, %v", h, err)
+			}
+		})
+	}
+}
+
 // What is no protocol ends the connection, and takes no memory.
 func TestReaderRefuses(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/loopbus/loopbus/bus/natsio"
 )
 
 // requestInfo is the header that a NATS server sets, whatever the client sent, on a request from another account.
@@ -21,7 +23,7 @@ func callerOf(request *nats.Msg) string {
 		var client struct {
 			Account string `json:"acc"`
 		}
-		if json.Unmarshal([]byte(request.Header.Get(requestInfo)), &client) == nil && client.Account != "" {
+		if json.Unmarshal([]byte(natsio.Added(request.Header, requestInfo)), &client) == nil && client.Account != "" {
 			return "account " + client.Account
 		}
 	case "_INBOX":

@@ -19,6 +19,7 @@ func TestCallerOf(t *testing.T) {
 		{"_INBOX.abc.1", nil, "_INBOX.abc"},
 		{"_INBOX.abc", forged, "_INBOX.abc"},
 		{"_R_.abc.x", forged, "account OTHER"}, // the NATS server's own reply subject: so is the header
+		{"_R_.abc.x", nats.Header{requestInfo: {`{"acc":"FORGED"}`, `{"acc":"OTHER"}`}}, "account OTHER"},
 		{"_R_.abc.x", nil, "_R_"},
 		{"_R_.abc.x", nats.Header{requestInfo: {`{"acc":`}}, "_R_"},
 		{"", nil, ""},

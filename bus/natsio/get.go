@@ -75,7 +75,7 @@ func Get(ctx context.Context, js jetstream.JetStream, stream string, request []b
 	m = Stored{Subject: a.Subject, Sequence: a.Seq, Time: a.Time, Data: a.Data}
 	switch {
 	case len(a.Header) == 0:
-	case headerlimit.Exceeded(a.Header):
+	case headerlimit.Refused(a.Header):
 		m.Header = nats.Header{headerlimit.Name: {strconv.Itoa(len(a.Header))}}
 	default:
 		if m.Header, err = nats.DecodeHeadersMsg(a.Header); err != nil {

@@ -86,7 +86,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 // Round deletes sessions that no rule keeps, at most PerRound of them, and returns their number. It does not delete
-// active sessions.
+// active sessions. A limit of the log that a deletion has left raised it sets to what it was.
 func (k *Keeper) Round(ctx context.Context) (deleted int, err error) {
 	defer func(begun time.Time) { k.took = time.Since(begun) }(time.Now())
 	now, err := k.time(ctx)
@@ -94,6 +94,7 @@ func (k *Keeper) Round(ctx context.Context) (deleted int, err error) {
 		return 0, err
 	}
 	seen, err := k.mark(ctx, now)
+	err = errors.Join(err, k.o.Deleter.narrow(ctx))
 	view := k.o.Index.View()
 	if view.Partial {
 		return 0, err

@@ -195,7 +195,7 @@ func (e *served) malformed() {
 	}
 	defer func() { _ = results.Unsubscribe() }() // fails only on a closed connection
 	if _, err := e.conn.JetStream().Publish(e.t.Context(), subjects.Tool(e.tool, "bad", "c1"),
-		[]byte("not JSON")); err != nil {
+		[]byte("not JSON"), jetstream.WithMsgID("bad/c1/NONCE")); err != nil {
 		e.t.Fatal(err)
 	}
 	msg, err := results.NextMsg(system.Deadline)
@@ -206,7 +206,7 @@ func (e *served) malformed() {
 	if err != nil {
 		e.t.Fatalf("%v: %s", err, msg.Data)
 	}
-	if r := data.(*schemas.ToolResponse); r.Call != "c1" || !r.IsError ||
+	if r := data.(*schemas.ToolResponse); r.Call != "c1" || !r.IsError || r.Nonce != "NONCE" ||
 		!strings.HasPrefix(r.Result.Content.JoinText(), "The request of this call was malformed") {
 		e.t.Errorf("result %s", msg.Data)
 	}

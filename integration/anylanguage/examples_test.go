@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/loopbus/loopbus/bus/bustest"
+	"github.com/loopbus/loopbus/bus/dispatch"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // The example in Go has a dozen lines; tools/worker does the rest.
@@ -34,6 +38,7 @@ func TestNode(t *testing.T) {
 	e.called(`{"from":3,"everyMs":60}`, regexp.MustCompile(`^Counted down from 3\.$`),
 		regexp.MustCompile(`^[1-3] \.\.\.$`))
 	e.calledTwiceInOneReply(`{"from":2,"everyMs":60}`, "Counted down from 2.")
+	e.calledWithoutSession(`{"from":2,"everyMs":60}`, "Counted down from 2.")
 	e.refused(`{"from":0}`, "from: must be >= 1")
 	e.cancelled(`{"from":1000,"everyMs":1000}`)
 	e.malformed()
@@ -49,8 +54,26 @@ func TestShell(t *testing.T) {
 	e := w.serve("count", example(t, "shell", "count.sh"))
 	e.called(`{"to":3,"everyMs":60}`, regexp.MustCompile(`^Counted up to 3\.$`), regexp.MustCompile(`^[1-3] \.\.\.$`))
 	e.calledTwiceInOneReply(`{"to":2,"everyMs":60}`, "Counted up to 2.")
+	e.calledWithoutSession(`{"to":2,"everyMs":60}`, "Counted up to 2.")
 	e.refused(`{"to":0}`, "to: must be >= 1")
 	e.cancelled(`{"to":1000,"everyMs":1000}`)
 	e.malformed()
 	e.stopped()
+}
+
+// calledWithoutSession makes a call as a gateway of MCP clients does.
+func (e *served) calledWithoutSession(args, want string) {
+	e.t.Helper()
+	caller, err := dispatch.NewCaller(e.conn, dispatch.CallerOptions{ID: "gateway"})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer caller.Close()
+	got, err := caller.Call(bustest.Deadline(e.t), "client", schemas.ToolDefinition{Name: e.tool}, []byte(args), nil)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if text := got.Result.Content.JoinText(); got.IsError || text != want {
+		e.t.Errorf("result %q, want %q", text, want)
+	}
 }

@@ -107,9 +107,11 @@ async function handle(msg) {
     const [session, call] = msg.subject.split(".").slice(-2);
     const begun = Date.now();
     const { req, result, isError } = await execute(msg, session, call);
+    const nonce = req.nonce ?? "-"; // a call's answers have its nonce
     const answer = {
       id: `result/${call}`,
       call,
+      nonce,
       toolCallId: req.toolCallId ?? "",
       toolName: TOOL,
       result,
@@ -118,7 +120,7 @@ async function handle(msg) {
       worker: WORKER,
     };
     if (req.replyTo) nc.publish(req.replyTo, JSON.stringify(answer)); // 8., to a caller that is no session
-    else await store(`agent.cmd.${session}.tool_result`, answer, `${session}/${call}/${req.nonce ?? nuid.next()}/result`);
+    else await store(`agent.cmd.${session}.tool_result`, answer, `${session}/${call}/${nonce === "-" ? nuid.next() : nonce}/result`);
     msg.ack(); // 9. only now
   } finally {
     clearInterval(alive);
@@ -133,7 +135,8 @@ async function execute(msg, session, call) {
     if (req.session !== session || req.call !== call) throw new Error("it was sent for another call");
     if (req.replyTo && !REPLY.test(req.replyTo)) throw new Error("its replyTo is not for answers");
   } catch (err) {
-    return { req: {}, isError: true, result: text(`The request of this call was malformed: ${err.message}`) };
+    const nonce = msg.headers?.get("Nats-Msg-Id").split("/")[2];
+    return { req: { nonce }, isError: true, result: text(`The request of this call was malformed: ${err.message}`) };
   }
   if (UNSAFE && msg.info.deliveryCount > 1) {
     return { req, isError: true, result: text(OUTCOME_UNKNOWN) };

@@ -80,9 +80,11 @@ job() {
 	while nap "$HEARTBEAT" && kill -0 "$me" 2>/dev/null; do pub "$ack" +WPI; done & # 5.
 	alive=$!
 	begun=$(now)
-	local text is_error=false
+	local text is_error=false nonce # of the call, which its answers have
+	nonce=$(jq -r '.nonce? // ""' <<<"$request" 2>/dev/null)
 	if ! jq -e --arg session "$session" --arg call "$call" '.session == $session and .call == $call' <<<"$request" >/dev/null 2>&1; then
 		text="The request of this call was malformed: it is not JSON, or for another call" is_error=true request='{}'
+		nonce=$(jq -r '.Header["Nats-Msg-Id"][0] // "" | split("/")[2] // ""' <<<"$message")
 	elif reply=$(jq -r '.replyTo // ""' <<<"$request") && [ -n "$reply" ] && [[ ! $reply =~ $REPLY ]]; then
 		text="The request of this call was malformed: its replyTo is not for answers" is_error=true request='{}' reply=''
 	elif delivered=$(deliveries "$ack") && [ "$REPEATABLE" != true ] && [ "$delivered" -gt 1 ]; then # 6.
@@ -90,9 +92,9 @@ job() {
 	else
 		count_up
 	fi
-	answer=$(jq -c --arg call "$call" --arg tool "$TOOL" --arg worker "$WORKER" --arg text "$text" \
+	answer=$(jq -c --arg call "$call" --arg tool "$TOOL" --arg worker "$WORKER" --arg text "$text" --arg nonce "${nonce:--}" \
 		--argjson error "$is_error" --argjson ms $((($(now) - begun) / 1000)) '{
-			id: "result/\($call)", call: $call, toolCallId: (.toolCallId // ""), toolName: $tool,
+			id: "result/\($call)", call: $call, nonce: $nonce, toolCallId: (.toolCallId // ""), toolName: $tool,
 			result: {content: [{type: "text", text: $text}]}, isError: $error, durationMs: $ms, worker: $worker}' <<<"$request")
 	if [ -n "${reply:-}" ]; then # 8., to a caller that is no session
 		pub "$reply" "$answer"
@@ -106,10 +108,8 @@ job() {
 
 # Repeats the answer until the stream has it: its message id makes one of many.
 store() {
-	local nonce
-	nonce=$(jq -r '.nonce // ""' <<<"$request")
-	nonce=${nonce:-$(date +%s%N)$RANDOM$RANDOM}
-	until pub -J -H "Nats-Msg-Id:$session/$call/$nonce/result" "agent.cmd.$session.tool_result" "$answer"; do
+	local id="$session/$call/${nonce:-$(date +%s%N)$RANDOM$RANDOM}/result"
+	until pub -J -H "Nats-Msg-Id:$id" "agent.cmd.$session.tool_result" "$answer"; do
 		log "result of $session/$call not stored, trying again"
 		sleep 1
 	done
