@@ -16,7 +16,7 @@ const Provider = "bus"
 const (
 	queueGroup             = "models"        // of all servers
 	defaultMaxBytes        = 64 << 20        // bytes of a request, and of one event
-	defaultMaxTotal        = 256 << 20       // bytes of all requests that a server holds
+	defaultMaxTotal        = 192 << 20       // bytes of all requests that a server holds
 	defaultMaxAnswers      = 128 << 20       // bytes of all answers that a client has not decoded yet
 	defaultHeartbeat       = time.Second     // maximum time between two messages to the caller
 	idleTimeout            = 5 * time.Second // without a message; the loss of four heartbeats is tolerated

@@ -42,7 +42,7 @@ type ServerOptions struct {
 	// to all subjects.
 	CallerTimeout time.Duration
 	MaxBytes      int          // maximum bytes of a request; 0 means 64 MiB
-	MaxTotal      int          // maximum bytes of the requests of all running calls; 0 means 256 MiB
+	MaxTotal      int          // maximum bytes of the requests of all running calls; 0 means 192 MiB
 	Logger        *slog.Logger // nil discards
 }
 

@@ -13,7 +13,7 @@ import (
 
 const (
 	// limit is the memory of the large replies of a process.
-	limit = 256 << 20
+	limit = 128 << 20
 	// free is how much each part of a reply holds without being counted: most replies never have more.
 	free = 64 << 10
 )
