@@ -72,7 +72,7 @@ func New(c *bus.Conn, o Options) (*Inbox, error) {
 	in.reader = reader.New(reader.Options{
 		ID: o.RunnerID, Nonce: rand.Text(), HandoverWait: o.HandoverWait, StopTimeout: o.StopTimeout,
 		MaxDeliver: o.MaxDeliver, MaxSessions: o.MaxSessions, Queue: queue{in}, Handler: handler{in}, Members: in.members,
-		Logger: o.Logger, Count: func(outcome string) { in.metrics.count(outcome) },
+		MaxInFlight: o.MaxInFlight, Logger: o.Logger, Count: func(outcome string) { in.metrics.count(outcome) },
 	})
 	in.metrics = newMetrics(o.Registerer, in.reader.Load)
 	return in, nil

@@ -21,7 +21,7 @@ func newMetrics(r prometheus.Registerer, load func() (inFlight, waiting int)) *m
 			Name: "loopbus_inbox_takeovers_total", Help: "Changes of the runner's share of the partitions, and new consumers.",
 		}),
 	}
-	for _, outcome := range []string{reader.Acknowledged, reader.Retried, "rejected"} {
+	for _, outcome := range []string{reader.Acknowledged, reader.Retried, reader.Refused, "rejected"} {
 		m.deliveries.WithLabelValues(outcome)
 	}
 	r.MustRegister(m.deliveries, m.takeovers, prometheus.NewGaugeFunc(prometheus.GaugeOpts{

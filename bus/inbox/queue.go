@@ -134,7 +134,8 @@ func (q queue) receive(c *reader.Consumer, msg *nats.Msg) {
 	q.reader.Receive(c, md.Sequence.Consumer, &reader.Message{
 		Seq: md.Sequence.Stream, Partition: partitionOf(q.conn.Subjects(), msg.Subject), Session: session,
 		Urgent: urgent(kind), Aborts: aborts(kind), Yields: yields(kind), Inherits: inherits(kind),
-		Body: b,
+		Refusable: refusable(kind),
+		Body:      b,
 	}, msg.Reply)
 }
 
@@ -160,6 +161,16 @@ func yields(kind schemas.CommandKind) bool {
 // its prompt.
 func inherits(kind schemas.CommandKind) bool {
 	return !aborts(kind) && !yields(kind) && kind != schemas.CommandBranch && kind != schemas.CommandSubagentPrompt
+}
+
+// refusable reports whether a client sends a kind of command by itself: others are answers to what a session has begun.
+func refusable(kind schemas.CommandKind) bool {
+	switch kind {
+	case schemas.CommandToolResult, schemas.CommandTimer, schemas.CommandSubagentResult, schemas.CommandSubagentPrompt,
+		schemas.CommandSubagentAbort:
+		return false
+	}
+	return true
 }
 
 // urgent reports whether a kind of command only continues a run. Commands that may start a run of a session at rest

@@ -38,7 +38,7 @@ func newInbox(p *process, h handler, work context.Context) *inbox {
 	}
 	in.reader = reader.New(reader.Options{
 		ID: p.name, HandoverWait: 5 * time.Second, StopTimeout: 10 * time.Second, MaxDeliver: 10,
-		MaxSessions: 1 + newChance(p.seed).draw("places").IntN(4), Queue: in, Handler: in, Logger: log,
+		MaxSessions: 1 + newChance(p.seed).draw("places").IntN(4), MaxInFlight: 1 << 20, Queue: in, Handler: in, Logger: log,
 		Members: membership.New(membership.Options{ID: p.name, Network: &network{p}, DeadAfter: time.Second, Logger: log}),
 		Count:   func(string) {},
 	})
@@ -168,6 +168,10 @@ func (in *inbox) Deliver(ctx context.Context, m *reader.Message, entered func())
 
 // Void always returns false: the sessions of all results in the simulation have a log.
 func (in *inbox) Void(context.Context, *reader.Message) bool { return false }
+
+func (in *inbox) Refuse(ctx context.Context, m *reader.Message, reason string) error {
+	return in.GiveUp(ctx, m, reason)
+}
 
 func (in *inbox) GiveUp(ctx context.Context, m *reader.Message, reason string) error {
 	return in.between(ctx, m, func(ctx context.Context, _ *message) error {

@@ -35,7 +35,7 @@ type queue struct {
 }
 
 func newQueue() *queue {
-	return &queue{created: make(chan *reader.Consumer, 10), acked: make(chan string, 10)}
+	return &queue{created: make(chan *reader.Consumer, 10), acked: make(chan string, 1000)}
 }
 
 func (q *queue) Create(context.Context, *reader.Consumer) (uint64, error) {
@@ -97,6 +97,7 @@ func (m *model) deliveries() int {
 	return m.started
 }
 
+func (m *model) Refuse(context.Context, *reader.Message, string) error  { return nil }
 func (m *model) GiveUp(context.Context, *reader.Message, string) error  { return nil }
 func (m *model) Attempt(context.Context, uint64) (lost int, end func()) { return 0, func() {} }
 func (m *model) Void(context.Context, *reader.Message) bool             { return false }
@@ -106,7 +107,7 @@ func run(t *testing.T, partitions int, network membership.Network, q reader.Queu
 	log := slog.New(slog.DiscardHandler)
 	r := reader.New(reader.Options{
 		ID: "r1", Nonce: "n", HandoverWait: handoverWait, StopTimeout: time.Second, MaxDeliver: 5, MaxSessions: 10,
-		Queue: q, Handler: h, Logger: log, Count: func(string) {},
+		MaxInFlight: maxInFlight, Queue: q, Handler: h, Logger: log, Count: func(string) {},
 		Members: membership.New(membership.Options{ID: "r1", Network: network, DeadAfter: time.Second, Logger: log}),
 	})
 	ctx, stop := context.WithCancel(t.Context())

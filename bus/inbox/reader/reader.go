@@ -74,6 +74,8 @@ type Handler interface {
 	Deliver(ctx context.Context, m *Message, entered func()) error
 	// GiveUp rejects a message for good.
 	GiveUp(ctx context.Context, m *Message, reason string) error
+	// Refuse rejects a message for good, without its session.
+	Refuse(ctx context.Context, m *Message, reason string) error
 	// Owns returns nil if no other runner has extended a session at work, and a [schemas.ErrConflict] if one has. Any
 	// other error means that this is not known.
 	Owns(ctx context.Context, session string) error
@@ -90,6 +92,7 @@ type Options struct {
 	StopTimeout  time.Duration
 	MaxDeliver   int
 	MaxSessions  int
+	MaxInFlight  int // what the queue delivers before something is settled
 	Queue        Queue
 	Handler      Handler
 	Members      *membership.Membership
@@ -102,6 +105,7 @@ const (
 	Takeover     = "takeover" // the share has changed, or a consumer was replaced
 	Acknowledged = "acknowledged"
 	Retried      = "retried"
+	Refused      = "refused"
 )
 
 // Message is a message of the queue.
@@ -113,6 +117,9 @@ type Message struct {
 	// Aborts is true of a message that ends a run. If it waits for some time behind messages of its session that Yield,
 	// and are not in the log, it overtakes them: they may wait for memory, as long as the runs of others last.
 	Aborts, Yields bool
+	// Refusable is true of what a client sends by itself. In a session that does not go on, too many of these do not keep
+	// their places.
+	Refusable bool
 	// Inherits is true of a message that the session may store without carrying it out. While an abort waits behind it,
 	// the context of its delivery has the abort's priority (package priority). Once the message is in the log it has not.
 	Inherits bool
@@ -170,6 +177,8 @@ type Reader struct {
 	consumer   *Consumer            // in use; nil while nothing is read
 	deliveries map[uint64]*delivery // in flight, by stream sequence
 	sessions   map[string]*session  // that have deliveries in flight, by key
+	crowded    []*delivery          // to be refused, oldest first
+	refusers   int                  // goroutines that do
 }
 
 // New returns a Reader that does nothing before [Reader.Run].
@@ -220,6 +229,7 @@ func (r *Reader) Run(ctx context.Context, partitions int) error {
 	go func() { left <- r.o.Members.Run(member, func() { close(joined) }) }()
 	select {
 	case <-joined:
+		r.running.Go(func() { r.watchCrowds(r.draining) })
 		r.read(ctx)
 	case err := <-left:
 		return err

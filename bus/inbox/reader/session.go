@@ -20,6 +20,7 @@ type session struct {
 	deliveries []*delivery
 	settled    uint64          // the largest sequence that was settled here
 	unverified bool            // another runner may have extended it
+	refused    time.Time       // when one of its messages was refused
 	cancelling int             // released deliveries that have not returned; nothing starts before they have
 	ctx        context.Context // of its deliveries
 	cancel     context.CancelCauseFunc
@@ -38,8 +39,9 @@ type delivery struct {
 	consumer  *Consumer // that has delivered it last
 	reply     string    // of that delivery
 	started   bool
-	entered   bool // it is in the session's log, the next message may start
-	released  bool // it must not be settled by this delivery any more
+	begun     time.Time // when it started
+	entered   bool      // it is in the session's log, the next message may start
+	released  bool      // it must not be settled by this delivery any more
 	overtake  *time.Timer
 	otherLost bool // during the attempt a delivery of the session ended that the consumer in use had not delivered
 }
@@ -69,6 +71,9 @@ func (r *Reader) Receive(c *Consumer, nth uint64, m *Message, reply string) {
 	now := time.Now()
 	d := &delivery{Message: m, of: s, received: now, came: now, consumer: c, reply: reply,
 		suspect: c.suspect && c.received <= c.backlog}
+	if r.refuseNew(d) {
+		return
+	}
 	late := m.Seq > s.settled && s.isLate(m)
 	r.put(d)
 	switch {
@@ -134,7 +139,7 @@ func (r *Reader) next(s *session) {
 	}
 	d.request = r.gate.Request(s.key, d.Urgent || d.isRaised, time.Now(), func() {
 		if !r.isDraining() {
-			d.started = true
+			d.started, d.begun = true, time.Now()
 			r.start(d)
 		}
 	})

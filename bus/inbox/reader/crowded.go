@@ -1,0 +1,168 @@
+package reader
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+const (
+	// crowdedEvery is the time between two looks for sessions that keep places from others.
+	crowdedEvery = time.Second
+	// slowAfter is how long a message that enters no log makes its session one that does not go on.
+	slowAfter = 2 * time.Second
+	// crowdedAfter is how long a message of such a session keeps its place beyond mostWaiting, unless others of the
+	// session were refused in the time of refusingFor.
+	crowdedAfter, refusingFor = 5 * time.Second, 10 * time.Second
+	// mostWaiting is how many refusable messages of such a session keep their places: so many urgent ones, and others.
+	mostWaiting = 64
+	// maxRefusing is how many messages are refused at once.
+	maxRefusing   = 64
+	refusePause   = time.Second // after a failure
+	reasonCrowded = "it waited in a session that did not go on, behind many others, and the runner held too many commands"
+)
+
+// watchCrowds looks for crowded sessions until ctx ends.
+func (r *Reader) watchCrowds(ctx context.Context) {
+	look := time.NewTicker(crowdedEvery)
+	defer look.Stop()
+	for {
+		select {
+		case now := <-look.C:
+			r.refuseCrowded(now)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// refuseCrowded refuses messages of sessions that do not go on, such as those that wait for memory, if more than half
+// of the places are taken. A sender who fills the places with messages to a few such sessions would keep all others
+// out.
+func (r *Reader) refuseCrowded(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.isCrowded() || r.isDraining() {
+		return
+	}
+	for _, s := range r.sessions {
+		at := slices.IndexFunc(s.deliveries, func(d *delivery) bool { return !d.entered })
+		if at >= 0 && s.deliveries[at].started && now.Sub(s.deliveries[at].begun) >= slowAfter {
+			r.refuseBeyond(s, now)
+		}
+	}
+}
+
+// isCrowded reports whether few places are left. mu is held.
+func (r *Reader) isCrowded() bool { return len(r.deliveries) > r.o.MaxInFlight/2 }
+
+// refuseBeyond refuses what a session has beyond what it may keep. mu is held.
+func (r *Reader) refuseBeyond(s *session, now time.Time) {
+	kept := map[bool]int{}
+	s.deliveries = slices.DeleteFunc(s.deliveries, func(d *delivery) bool {
+		if !d.mayRefuse() {
+			return false
+		}
+		kept[d.Urgent]++
+		if kept[d.Urgent] <= mostWaiting || !s.wasRefused(now) && now.Sub(d.came) < crowdedAfter {
+			return false
+		}
+		r.refuse(d)
+		return true
+	})
+}
+
+// mayRefuse reports whether a message may be refused: it waits for others of its session.
+func (d *delivery) mayRefuse() bool { return d.Refusable && !d.entered && d.request == nil }
+
+// wasRefused reports whether messages of the session have been refused lately. Those that come now are refused at once.
+func (s *session) wasRefused(now time.Time) bool { return now.Sub(s.refused) < refusingFor }
+
+// refuseNew refuses a message that has just come, if others of its session have been lately and it may keep no more. mu
+// is held.
+func (r *Reader) refuseNew(d *delivery) (refused bool) {
+	s, kept := d.of, 0
+	if !d.Refusable || !r.isCrowded() || !s.wasRefused(d.came) || len(s.deliveries) < mostWaiting {
+		return false
+	}
+	for _, o := range s.deliveries {
+		if o.Urgent == d.Urgent && o.mayRefuse() {
+			kept++
+		}
+	}
+	if kept < mostWaiting {
+		return false
+	}
+	d.Body.DropPayload()
+	r.deliveries[d.Seq] = d
+	r.refuse(d)
+	return true
+}
+
+// refuse has a message refused that is not among the deliveries of its session. mu is held.
+func (r *Reader) refuse(d *delivery) {
+	d.of.refused = time.Now()
+	r.crowded = append(r.crowded, d)
+	if r.refusers < maxRefusing {
+		r.refusers++
+		r.running.Go(r.refuseAll)
+	}
+}
+
+func (r *Reader) refuseAll() {
+	for {
+		r.mu.Lock()
+		if len(r.crowded) == 0 {
+			r.refusers--
+			r.mu.Unlock()
+			return
+		}
+		d := r.crowded[0]
+		r.crowded = r.crowded[1:]
+		r.mu.Unlock()
+		for !r.tryRefuse(d) {
+			select {
+			case <-time.After(refusePause):
+			case <-r.draining.Done():
+			}
+		}
+	}
+}
+
+// tryRefuse refuses a message, if it has not been, and acknowledges it. It reports whether there is nothing left to do:
+// if another runner reads the partition by now, that one has the message.
+func (r *Reader) tryRefuse(d *delivery) (done bool) {
+	if r.isDraining() {
+		return true
+	}
+	if !d.Rejected {
+		if err := r.o.Handler.Refuse(r.work, d.Message, reasonCrowded); err != nil {
+			r.logTry(d, slog.LevelError, "message not refused", 1, err)
+			return r.isMoved(d)
+		}
+	}
+	r.mu.Lock()
+	if d.consumer != r.consumer { // it is delivered again
+		r.mu.Unlock()
+		return r.isMoved(d)
+	}
+	d.consumer.acked++
+	reply := d.reply
+	r.forget(d)
+	r.mu.Unlock()
+	r.o.Queue.Ack(reply)
+	r.o.Count(Refused)
+	return true
+}
+
+// isMoved reports whether a message is not this runner's any more, and forgets it then.
+func (r *Reader) isMoved(d *delivery) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.consumer == nil || slices.Contains(r.consumer.Reads, d.Partition) {
+		return false
+	}
+	r.forget(d)
+	return true
+}

@@ -1,0 +1,107 @@
+package reader_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/loopbus/loopbus/bus/inbox/reader"
+)
+
+const maxInFlight = 200
+
+// stuck is a handler that finds no memory for sessions until it may go on.
+type stuck struct {
+	model
+	free      chan struct{}
+	delivered []uint64
+	refused   []uint64
+}
+
+func (h *stuck) Deliver(ctx context.Context, m *reader.Message, entered func()) error {
+	select {
+	case <-h.free:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	entered()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.delivered = append(h.delivered, m.Seq)
+	return nil
+}
+
+func (h *stuck) Refuse(_ context.Context, m *reader.Message, _ string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refused = append(h.refused, m.Seq)
+	m.Rejected = true
+	return nil
+}
+
+// A session that does not go on keeps few places, once half of them are taken: what its sender has sent beyond that is
+// refused, the newest. What answers the session itself is not, and nothing is in a session that goes on.
+func TestSessionsThatDoNotGoOnKeepFewPlaces(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ prompts, refused int }{
+		"few":  {maxInFlight/2 - 10, 0},
+		"many": {150, 150 - 65}, // one is at work
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				q, h := newQueue(), &stuck{free: make(chan struct{})}
+				r := run(t, 1, alone{}, q, h)
+				consumer, seq := <-q.created, uint64(0)
+				send := func(m reader.Message) {
+					seq++
+					m.Seq, m.Session, m.Body = seq, "s1", kept{}
+					r.Receive(consumer, seq, &m, strconv.FormatUint(seq, 10))
+				}
+				for range c.prompts {
+					send(reader.Message{Refusable: true})
+				}
+				for range 5 {
+					send(reader.Message{Urgent: true, Yields: true})                  // a result
+					send(reader.Message{Urgent: true, Refusable: true, Aborts: true}) // an abort
+				}
+				time.Sleep(time.Second)
+				if len(q.acked) > 0 {
+					t.Error("refused at once")
+				}
+				time.Sleep(7500 * time.Millisecond) // not at a look
+				if n, _ := r.Load(); n != int(seq)-c.refused || len(h.refused) != c.refused || len(q.acked) != c.refused {
+					t.Errorf("%d in flight, %d refused, %d acknowledged; want %d refused", n, len(h.refused), len(q.acked), c.refused)
+				}
+				if c.refused > 0 { // and what comes now is refused at once
+					for range 30 {
+						send(reader.Message{Refusable: true})
+					}
+					synctest.Wait()
+					inFlight, _ := r.Load()
+					if n := len(h.refused) - c.refused; inFlight != maxInFlight/2+1 || n != 4 {
+						t.Errorf("%d of those that came then were refused, %d are in flight", n, inFlight)
+					}
+				}
+				close(h.free)
+				synctest.Wait()
+				if n, _ := r.Load(); n != 0 {
+					t.Errorf("%d are left", n)
+				}
+				all := slices.Sorted(slices.Values(slices.Concat(h.delivered, h.refused)))
+				if len(all) != int(seq) || len(slices.Compact(all)) != int(seq) {
+					t.Errorf("of %d, %d were delivered and %d refused", seq, len(h.delivered), len(h.refused))
+				}
+				for i, n := range slices.Sorted(slices.Values(h.refused))[:c.refused] {
+					if want := uint64(66 + i); n != want {
+						t.Fatal(fmt.Errorf("message %d was refused, want %d", n, want))
+					}
+				}
+			})
+		})
+	}
+}
