@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,7 +50,7 @@ type Conn struct {
 	subjects     schemas.Subjects
 
 	mu     sync.Mutex
-	links  []link // all connections
+	links  []link // all connections that were open when the last one was opened
 	closed bool
 }
 
@@ -89,9 +90,9 @@ func Connect(ctx context.Context, o ConnOptions) (*Conn, error) {
 	return c, nil
 }
 
-// Open opens a further connection with the same options, for the purpose that its name has. [Conn.Close] closes it.
-// What others send to it cannot keep the rest of the process from its messages: a NATS server ends the connection that
-// does not read fast enough. While no server can be reached, Open retries until ctx ends.
+// Open opens a further connection with the same options, for the purpose that its name has. The caller may close it;
+// [Conn.Close] does. What others send to it cannot keep the rest of the process from its messages: a NATS server ends
+// the connection that does not read fast enough. While no server can be reached, Open retries until ctx ends.
 func (c *Conn) Open(ctx context.Context, purpose string) (*nats.Conn, error) {
 	return c.open(ctx, c.o.Name+"/"+purpose)
 }
@@ -107,6 +108,7 @@ func (c *Conn) open(ctx context.Context, name string, more ...nats.Option) (*nat
 		nc.Close()
 		return nil, fmt.Errorf("bus: connect: %w", nats.ErrConnectionClosed)
 	}
+	c.links = slices.DeleteFunc(c.links, func(l link) bool { return l.nc.IsClosed() })
 	c.links = append(c.links, link{nc, closed})
 	return nc, nil
 }

@@ -231,6 +231,22 @@ func TestConnSurvivesTheServer(t *testing.T) {
 	}
 }
 
+// A process may open and close connections for as long as it runs: those that are closed take no memory.
+func TestClosedConnectionsAreForgotten(t *testing.T) {
+	t.Parallel()
+	c := bustest.Connect(t, bustest.Server(t))
+	for range 5 {
+		nc, err := c.Open(bustest.Deadline(t), "more")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bus.Links(c); n != 3 {
+			t.Errorf("%d connections are kept", n)
+		}
+		nc.Close()
+	}
+}
+
 func TestConnUsesThePrefix(t *testing.T) {
 	t.Parallel()
 	c, err := bus.Connect(bustest.Deadline(t), bus.ConnOptions{InProcess: bustest.Server(t), Prefix: "acme.agents"})

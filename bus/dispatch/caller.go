@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/loopbus/loopbus/bus"
 	"github.com/loopbus/loopbus/bus/backlog"
 	"github.com/loopbus/loopbus/bus/natsio"
@@ -23,10 +21,6 @@ const defaultLookEvery = 15 * time.Second
 
 // withdrawTimeout bounds the requests for a call that its caller has given up, and those before the call is sent.
 const withdrawTimeout = 5 * time.Second
-
-// maxReceived is how many messages the subject of a call receives: its answer, perhaps twice, and of each worker that
-// takes the call a check whether the caller is live. A worker may send more, to keep the answers of others away.
-const maxReceived = 16
 
 var errClosed = errors.New("the caller is closed")
 
@@ -46,11 +40,12 @@ type CallerOptions struct {
 // A Caller calls tools for programs that have no session. Its calls wait in the same queues as those of sessions and
 // are executed by the same workers, but they are in no log: the answer of a call is sent to the caller, at a subject
 // that only the workers of its tool know (agent.reply.<caller>.<nonce>), and a worker drops a call whose caller has
-// left. Its methods may be called concurrently.
+// left. The answers of each tool come by a connection of their own. Its methods may be called concurrently.
 type Caller struct {
 	conn     *bus.Conn
 	o        CallerOptions
 	dispatch *Dispatcher
+	answers  *answers
 	updates  *updates
 
 	mu     sync.Mutex
@@ -64,37 +59,17 @@ func NewCaller(c *bus.Conn, o CallerOptions) (*Caller, error) {
 	if err := schemas.CheckToken("caller", o.ID); err != nil {
 		return nil, fmt.Errorf("dispatch: caller %q: %w", o.ID, err)
 	}
-	return &Caller{conn: c, o: o, dispatch: New(c), updates: newUpdates(c)}, nil
+	return &Caller{conn: c, o: o, dispatch: New(c), answers: newAnswers(c), updates: newUpdates(c)}, nil
 }
 
-// Close ends the caller: a call that begins afterwards fails. Those under way get no more partial results.
+// Close ends the caller: a call that begins afterwards fails. Those under way get their answers, and no more partial
+// results.
 func (c *Caller) Close() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closed {
-		c.updates.close()
-	}
 	c.closed = true
-}
-
-// receive delivers the answer to a call, or responds to a worker that checks whether the caller is live. Anything else
-// is dropped, and so is an answer that arrives twice.
-func receive(msg *nats.Msg, req schemas.ToolRequest, answer chan<- *schemas.ToolResponse) {
-	if len(msg.Data) == 0 {
-		if schemas.MayAnswer(msg.Reply) { // any client may ask, but must not choose any subject for the response
-			_ = msg.Respond(nil) // a worker that gets no answer continues all the same
-		}
-		return
-	}
-	_, data, err := schemas.ParseCommand(schemas.CommandToolResult, msg.Data)
-	response, ok := data.(*schemas.ToolResponse)
-	if err != nil || !ok || response.Call != req.Call || !response.Answers(req.Nonce) {
-		return
-	}
-	select {
-	case answer <- response:
-	default:
-	}
+	c.mu.Unlock()
+	c.answers.close()
+	c.updates.close()
 }
 
 // Call executes a tool on a worker and returns the answer. session is a legal session id of the caller's choice that no
@@ -130,29 +105,23 @@ func (c *Caller) begin(session string, def schemas.ToolDefinition, args json.Raw
 	}, nil
 }
 
-// await makes a call, and listens for its answer meanwhile. The server ends the subscription of a call to which too
-// much is sent: a worker of one tool must not keep the answers of others from this connection.
+// await makes a call, and listens for its answer meanwhile.
 func (c *Caller) await(ctx context.Context, req schemas.ToolRequest, update func(schemas.ToolResult)) (
 	*schemas.ToolResponse, error,
 ) {
-	answer := make(chan *schemas.ToolResponse, 1)
-	sub, err := c.conn.NATS().Subscribe(req.ReplyTo, func(msg *nats.Msg) { receive(msg, req, answer) })
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = sub.Unsubscribe() }() // fails only if it has ended
-	if err := sub.AutoUnsubscribe(maxReceived); err != nil {
-		return nil, err
-	}
-	flushing, cancel := context.WithTimeout(ctx, withdrawTimeout)
+	line := c.answers.join(req.Queue())
+	defer c.answers.leave(line)
+	opening, cancel := context.WithTimeout(ctx, withdrawTimeout)
 	defer cancel()
-	if err := c.conn.NATS().FlushWithContext(flushing); err != nil { // the call leaves by another connection
+	listener, err := line.listen(opening, req)
+	if err != nil {
 		return nil, fmt.Errorf("listen for the answer: %w", cmp.Or(context.Cause(ctx), err))
 	}
-	return c.call(ctx, req, answer, update)
+	defer listener.close()
+	return c.call(ctx, req, listener.outcome, update)
 }
 
-func (c *Caller) call(ctx context.Context, req schemas.ToolRequest, answer <-chan *schemas.ToolResponse,
+func (c *Caller) call(ctx context.Context, req schemas.ToolRequest, answer <-chan outcome,
 	update func(schemas.ToolResult),
 ) (*schemas.ToolResponse, error) {
 	var updates *backlog.Queue
@@ -178,14 +147,18 @@ func (c *Caller) call(ctx context.Context, req schemas.ToolRequest, answer <-cha
 				updates.Wake()
 			}
 			continue
-		case response := <-answer:
+		case got := <-answer:
+			if got.err != nil {
+				c.giveUp(req)
+				return nil, got.err
+			}
 			if updates != nil {
 				c.updates.arrived(ctx)
 				for range updates.Len() { // those that were sent before the answer
 					showNext(updates, req, update)
 				}
 			}
-			return response, nil
+			return got.response, nil
 		case <-ctx.Done():
 			c.giveUp(req)
 			return nil, context.Cause(ctx)

@@ -25,4 +25,20 @@ func (u *Unserved) CheckAbsent(ctx context.Context, tools ...string) error {
 }
 
 // Updates returns the statistics of the connection for partial results.
-func Updates(c *Caller) nats.Statistics { return c.updates.nc.Stats() }
+func Updates(c *Caller) nats.Statistics { return c.updates.opened().Stats() }
+
+// AnswersWait makes the connections for answers close this long after the last call.
+func AnswersWait(c *Caller, d time.Duration) { c.answers.idle = d }
+
+// Answers returns the connections for answers by tool.
+func Answers(c *Caller) map[string]*nats.Conn {
+	c.answers.mu.Lock()
+	defer c.answers.mu.Unlock()
+	open := map[string]*nats.Conn{}
+	for queue, l := range c.answers.lines {
+		if nc := l.opened(); nc != nil {
+			open[queue.Name()] = nc
+		}
+	}
+	return open
+}

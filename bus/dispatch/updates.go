@@ -25,12 +25,10 @@ const (
 // much is published for it: that must cost no answer. Calls of one session share a subscription, because each partial
 // result is delivered to all subscriptions of its session.
 type updates struct {
-	conn    *bus.Conn
-	quota   *backlog.Quota
-	dialing chan struct{} // has an element while the connection is opened
+	*link
+	quota *backlog.Quota
 
 	mu    sync.Mutex
-	nc    *nats.Conn
 	calls int
 	feeds map[string]*feed // by session
 }
@@ -42,8 +40,7 @@ type feed struct {
 }
 
 func newUpdates(c *bus.Conn) *updates {
-	return &updates{conn: c, quota: backlog.NewQuota(allUpdates), dialing: make(chan struct{}, 1),
-		feeds: map[string]*feed{}}
+	return &updates{link: newLink(c, "updates"), quota: backlog.NewQuota(allUpdates), feeds: map[string]*feed{}}
 }
 
 // follow returns the queue of the partial results of a call, from now until end. If there is no connection for them the
@@ -52,7 +49,7 @@ func (u *updates) follow(ctx context.Context, req schemas.ToolRequest) (queue *b
 	ctx, cancel := context.WithTimeout(ctx, updatesTimeout)
 	defer cancel()
 	queue = backlog.New(callUpdates, u.quota)
-	nc, err := u.connection(ctx)
+	nc, err := u.open(ctx)
 	if err == nil {
 		err = u.add(nc, req, queue)
 	}
@@ -61,26 +58,6 @@ func (u *updates) follow(ctx context.Context, req schemas.ToolRequest) (queue *b
 	}
 	_ = nc.FlushWithContext(ctx) // the call leaves by another connection
 	return queue, func() { u.remove(req, queue) }
-}
-
-func (u *updates) connection(ctx context.Context) (*nats.Conn, error) {
-	select {
-	case u.dialing <- struct{}{}:
-		defer func() { <-u.dialing }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	u.mu.Lock()
-	nc := u.nc
-	u.mu.Unlock()
-	if nc != nil {
-		return nc, nil
-	}
-	nc, err := u.conn.Open(ctx, "updates")
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.nc = nc
-	return nc, err
 }
 
 func (u *updates) add(nc *nats.Conn, req schemas.ToolRequest, queue *backlog.Queue) error {
@@ -134,9 +111,7 @@ func (u *updates) route(session string, m *nats.Msg) {
 // arrived waits until the partial results that were sent before an answer are in their queues. The answer has come by
 // another connection.
 func (u *updates) arrived(ctx context.Context) {
-	u.mu.Lock()
-	nc := u.nc
-	u.mu.Unlock()
+	nc := u.opened()
 	if nc == nil {
 		return
 	}
@@ -152,14 +127,5 @@ func (u *updates) arrived(ctx context.Context) {
 	select {
 	case <-all:
 	case <-ctx.Done():
-	}
-}
-
-// close closes the connection. Calls under way get no more partial results.
-func (u *updates) close() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.nc != nil {
-		u.nc.Close()
 	}
 }
