@@ -17,23 +17,24 @@ const (
 	tailSize = 4 << 10 // bytes of these
 )
 
-// Refused reports whether a block of headers, from its first line to the empty one at its end, has too many, or a line
-// that does not end with CR LF. nats.go reads a header there that the server has neither seen, removed nor replaced,
-// such as the account that a request comes from.
+// Refused reports whether a block of headers, from its first line to the empty one at its end, has too many, a line
+// that does not end with CR LF, or an empty line before its end. nats.go then reads a header that the server has
+// neither seen, removed nor replaced, such as the account that a request comes from, or does not read one that it has
+// added.
 func Refused(block []byte) bool {
 	if len(block) > MostBytes {
 		return true
 	}
 	const others = 2 // the first line, and the empty one at the end
 	for range Most + others + 1 {
-		end := bytes.IndexByte(block, '\n')
-		if end < 0 {
+		end := bytes.IndexByte(block, '\n') + 1
+		if end == 0 {
 			return false
 		}
-		if end == 0 || block[end-1] != '\r' {
+		if line := block[:end]; !bytes.HasSuffix(line, lineEnd) || len(line) == len(lineEnd) && end < len(block) {
 			return true
 		}
-		block = block[end+1:]
+		block = block[end:]
 	}
 	return true
 }
@@ -55,7 +56,8 @@ func tail(block []byte) []byte {
 	at := len(block)
 	for range keptTail {
 		before := bytes.LastIndex(block[:max(at-len(lineEnd), 0)], lineEnd)
-		if before += len(lineEnd); before < len(lineEnd) || len(block)-before > tailSize || Refused(block[before:at]) {
+		if before += len(lineEnd); before < len(lineEnd) || len(block)-before > tailSize ||
+			before+len(lineEnd) == at || Refused(block[before:at]) {
 			break
 		}
 		at = before

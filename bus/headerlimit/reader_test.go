@@ -130,10 +130,12 @@ func TestHeadersThatAServerDoesNotSee(t *testing.T) {
 	t.Parallel()
 	const server = "Nats-Request-Info: mine\r\n"
 	for name, forged := range map[string]string{
-		"after a line":     "X: y\nNats-Request-Info: forged\r\n",
-		"after two":        "X: y\n\nNats-Request-Info: forged\r\n",
-		"first":            "\nNats-Request-Info: forged\r\n",
-		"the last of them": "X: y\r\nZ: a\nNats-Request-Info: forged\n\r\n",
+		"after a line":         "X: y\nNats-Request-Info: forged\r\n",
+		"after two":            "X: y\n\nNats-Request-Info: forged\r\n",
+		"first":                "\nNats-Request-Info: forged\r\n",
+		"before an empty line": "X: Nats-Request-InfoNats-Request-Info\r\nNats-Request-Info: forged\r\n\r\nY: z\r\n",
+		"before two":           "Nats-Request-Info: forged\r\n\r\n\r\n",
+		"the last of them":     "X: y\r\nZ: a\nNats-Request-Info: forged\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
