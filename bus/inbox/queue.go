@@ -134,8 +134,8 @@ func (q queue) receive(c *reader.Consumer, msg *nats.Msg) {
 	q.reader.Receive(c, md.Sequence.Consumer, &reader.Message{
 		Seq: md.Sequence.Stream, Partition: partitionOf(q.conn.Subjects(), msg.Subject), Session: session,
 		Urgent: urgent(kind), Aborts: aborts(kind), Yields: yields(kind), Inherits: inherits(kind),
-		Refusable: refusable(kind),
-		Body:      b,
+		Kind: kindOf(kind),
+		Body: b,
 	}, msg.Reply)
 }
 
@@ -163,14 +163,18 @@ func inherits(kind schemas.CommandKind) bool {
 	return !aborts(kind) && !yields(kind) && kind != schemas.CommandBranch && kind != schemas.CommandSubagentPrompt
 }
 
-// refusable reports whether a client sends a kind of command by itself: others are answers to what a session has begun.
-func refusable(kind schemas.CommandKind) bool {
+// kindOf returns what kind of message a command is where places are few.
+func kindOf(kind schemas.CommandKind) reader.Kind {
 	switch kind {
-	case schemas.CommandToolResult, schemas.CommandTimer, schemas.CommandSubagentResult, schemas.CommandSubagentPrompt,
-		schemas.CommandSubagentAbort:
-		return false
+	case schemas.CommandTimer, schemas.CommandSubagentResult, schemas.CommandSubagentPrompt, schemas.CommandSubagentAbort:
+		return reader.System
+	case schemas.CommandToolResult:
+		return reader.Result
 	}
-	return true
+	if urgent(kind) {
+		return reader.Urgent
+	}
+	return reader.Command
 }
 
 // urgent reports whether a kind of command only continues a run. Commands that may start a run of a session at rest

@@ -15,13 +15,40 @@ const (
 	// crowdedAfter is how long a message of such a session keeps its place beyond mostWaiting, unless others of the
 	// session were refused in the time of refusingFor.
 	crowdedAfter, refusingFor = 5 * time.Second, 10 * time.Second
-	// mostWaiting is how many refusable messages of such a session keep their places: so many urgent ones, and others.
-	mostWaiting = 64
 	// maxRefusing is how many messages are refused at once.
 	maxRefusing   = 64
 	refusePause   = time.Second // after a failure
 	reasonCrowded = "it waited in a session that did not go on, behind many others, and the runner held too many commands"
 )
+
+// Kind is a kind of messages of which a session that does not go on keeps only so many places.
+type Kind int
+
+// The kinds of messages. A session can have 256 calls whose results are on their way, but whoever may answer the calls of
+// one tool may send results to every session, too.
+const (
+	System  Kind = iota // what the session itself has requested: it keeps its places
+	Command             // what a client sends by itself
+	Urgent              // such a command that only continues a run
+	Result              // of a tool
+	kinds
+)
+
+// mostKept returns how many messages of a kind keep their places in a session that does not go on, by how few are left.
+func (r *Reader) mostKept(k Kind) int {
+	few := len(r.deliveries) > r.o.MaxInFlight/4*3
+	switch {
+	case k == System:
+		return r.o.MaxInFlight
+	case k == Result && few:
+		return 32
+	case k == Result:
+		return 256
+	case few:
+		return 16
+	}
+	return 64
+}
 
 // watchCrowds looks for crowded sessions until ctx ends.
 func (r *Reader) watchCrowds(ctx context.Context) {
@@ -59,13 +86,13 @@ func (r *Reader) isCrowded() bool { return len(r.deliveries) > r.o.MaxInFlight/2
 
 // refuseBeyond refuses what a session has beyond what it may keep. mu is held.
 func (r *Reader) refuseBeyond(s *session, now time.Time) {
-	kept := map[bool]int{}
+	var kept [kinds]int
 	s.deliveries = slices.DeleteFunc(s.deliveries, func(d *delivery) bool {
 		if !d.mayRefuse() {
 			return false
 		}
-		kept[d.Urgent]++
-		if kept[d.Urgent] <= mostWaiting || !s.wasRefused(now) && now.Sub(d.came) < crowdedAfter {
+		kept[d.Kind]++
+		if kept[d.Kind] <= r.mostKept(d.Kind) || !s.wasRefused(now) && now.Sub(d.came) < crowdedAfter {
 			return false
 		}
 		r.refuse(d)
@@ -74,7 +101,7 @@ func (r *Reader) refuseBeyond(s *session, now time.Time) {
 }
 
 // mayRefuse reports whether a message may be refused: it waits for others of its session.
-func (d *delivery) mayRefuse() bool { return d.Refusable && !d.entered && d.request == nil }
+func (d *delivery) mayRefuse() bool { return d.Kind != System && !d.entered && d.request == nil }
 
 // wasRefused reports whether messages of the session have been refused lately. Those that come now are refused at once.
 func (s *session) wasRefused(now time.Time) bool { return now.Sub(s.refused) < refusingFor }
@@ -83,15 +110,15 @@ func (s *session) wasRefused(now time.Time) bool { return now.Sub(s.refused) < r
 // is held.
 func (r *Reader) refuseNew(d *delivery) (refused bool) {
 	s, kept := d.of, 0
-	if !d.Refusable || !r.isCrowded() || !s.wasRefused(d.came) || len(s.deliveries) < mostWaiting {
+	if d.Kind == System || !r.isCrowded() || !s.wasRefused(d.came) {
 		return false
 	}
 	for _, o := range s.deliveries {
-		if o.Urgent == d.Urgent && o.mayRefuse() {
+		if o.Kind == d.Kind && o.mayRefuse() {
 			kept++
 		}
 	}
-	if kept < mostWaiting {
+	if kept < r.mostKept(d.Kind) {
 		return false
 	}
 	d.Body.DropPayload()

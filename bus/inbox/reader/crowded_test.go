@@ -47,9 +47,15 @@ func (h *stuck) Refuse(_ context.Context, m *reader.Message, _ string) error {
 // refused, the newest. What answers the session itself is not, and nothing is in a session that goes on.
 func TestSessionsThatDoNotGoOnKeepFewPlaces(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ prompts, refused int }{
-		"few":  {maxInFlight/2 - 10, 0},
-		"many": {150, 150 - 65}, // one is at work
+	for name, c := range map[string]struct {
+		kind           reader.Kind
+		count, refused int
+	}{
+		"few":      {reader.Command, maxInFlight/2 - 10, 0},
+		"many":     {reader.Command, 130, 130 - 65}, // one is at work
+		"too many": {reader.Command, 180, 180 - 17},
+		"results":  {reader.Result, 130, 0},
+		"timers":   {reader.System, 180, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,12 +68,12 @@ func TestSessionsThatDoNotGoOnKeepFewPlaces(t *testing.T) {
 					m.Seq, m.Session, m.Body = seq, "s1", kept{}
 					r.Receive(consumer, seq, &m, strconv.FormatUint(seq, 10))
 				}
-				for range c.prompts {
-					send(reader.Message{Refusable: true})
+				for range c.count {
+					send(reader.Message{Kind: c.kind})
 				}
 				for range 5 {
-					send(reader.Message{Urgent: true, Yields: true})                  // a result
-					send(reader.Message{Urgent: true, Refusable: true, Aborts: true}) // an abort
+					send(reader.Message{Urgent: true, Kind: reader.Result, Yields: true})
+					send(reader.Message{Urgent: true, Kind: reader.Urgent, Aborts: true})
 				}
 				time.Sleep(time.Second)
 				if len(q.acked) > 0 {
@@ -77,14 +83,13 @@ func TestSessionsThatDoNotGoOnKeepFewPlaces(t *testing.T) {
 				if n, _ := r.Load(); n != int(seq)-c.refused || len(h.refused) != c.refused || len(q.acked) != c.refused {
 					t.Errorf("%d in flight, %d refused, %d acknowledged; want %d refused", n, len(h.refused), len(q.acked), c.refused)
 				}
-				if c.refused > 0 { // and what comes now is refused at once
-					for range 30 {
-						send(reader.Message{Refusable: true})
+				if has, _ := r.Load(); c.refused > 0 { // and what comes now is refused at once, if few places are left
+					for range 50 {
+						send(reader.Message{Kind: c.kind})
 					}
 					synctest.Wait()
-					inFlight, _ := r.Load()
-					if n := len(h.refused) - c.refused; inFlight != maxInFlight/2+1 || n != 4 {
-						t.Errorf("%d of those that came then were refused, %d are in flight", n, inFlight)
+					if n, want := len(h.refused)-c.refused, max(0, has+50-maxInFlight/2-1); n != want {
+						t.Errorf("%d of those that came then were refused, want %d", n, want)
 					}
 				}
 				close(h.free)
@@ -97,7 +102,7 @@ func TestSessionsThatDoNotGoOnKeepFewPlaces(t *testing.T) {
 					t.Errorf("of %d, %d were delivered and %d refused", seq, len(h.delivered), len(h.refused))
 				}
 				for i, n := range slices.Sorted(slices.Values(h.refused))[:c.refused] {
-					if want := uint64(66 + i); n != want {
+					if want := uint64(c.count - c.refused + 1 + i); n != want {
 						t.Fatal(fmt.Errorf("message %d was refused, want %d", n, want))
 					}
 				}
