@@ -30,8 +30,9 @@ type answering struct {
 
 func newAnswering(t *testing.T) *answering {
 	t.Helper()
-	s, worker := bustest.Small(t)
-	c := bustest.Connect(t, s)
+	s, _ := bustest.Small(t)
+	dial := func() *bus.Conn { return bustest.Dial(t, bus.ConnOptions{URL: s.ClientURL(), Name: t.Name()}) }
+	worker, c := dial(), dial()
 	ctx, stop := context.WithCancel(bustest.Deadline(t))
 	t.Cleanup(stop)
 	a := &answering{t, worker.NATS(), c, newCaller(t, c), make(chan *nats.Msg, 1000), ctx, stop}

@@ -27,7 +27,7 @@ func wrong(t *testing.T, size int) []byte {
 // flood sends, to each of the requests, answers that nobody can use: the first takes long to decode, and the others
 // are as large as messages may be.
 func (a *answering) flood(requests []schemas.ToolRequest, first, others []byte) error {
-	for n := range 15 {
+	for n := range 4 {
 		for _, req := range requests {
 			data := others
 			if n == 0 {
@@ -62,7 +62,7 @@ func TestAFloodOfAnswers(t *testing.T) {
 	if !bustest.Alone(t) {
 		return
 	}
-	const calls, largest = 200, 512
+	const calls, largest = 200, 400
 	a := newAnswering(t)
 	var ends []<-chan ended
 	var requests []schemas.ToolRequest
@@ -75,7 +75,7 @@ func TestAFloodOfAnswers(t *testing.T) {
 	stop, peak := make(chan struct{}), make(chan uint64, 1)
 	go func() { peak <- most(stop) }()
 	flooded := make(chan error, 1)
-	first, others := wrong(t, 500_000), wrong(t, 900_000)
+	first, others := wrong(t, 100_000), wrong(t, 900_000)
 	go func() { flooded <- a.flood(requests, first, others) }()
 	longest, n := time.Duration(0), 0
 	for going := true; going; n++ {
