@@ -24,8 +24,8 @@ func newLink(c *bus.Conn, purpose string) *link {
 	return &link{conn: c, purpose: purpose, opening: make(chan struct{}, 1)}
 }
 
-// open returns the connection, and opens it for the first that needs it. Others wait meanwhile. Each waits until its
-// own ctx ends, and after an error the next one tries again.
+// open returns the connection, and opens it for the first that needs it. Others wait meanwhile, each until its own ctx
+// ends. After an error the next one tries again.
 func (l *link) open(ctx context.Context) (*nats.Conn, error) {
 	select {
 	case l.opening <- struct{}{}:
