@@ -42,3 +42,12 @@ func Answers(c *Caller) map[string]*nats.Conn {
 	}
 	return open
 }
+
+// HoldAnswers keeps the answers of a tool that has calls from being decoded until release.
+func HoldAnswers(c *Caller, tool string) (release func()) {
+	c.answers.mu.Lock()
+	defer c.answers.mu.Unlock()
+	l := c.answers.lines[schemas.ToolQueue{Tool: tool}]
+	l.decoding.Lock()
+	return l.decoding.Unlock
+}
