@@ -24,8 +24,8 @@ const (
 // Kind is a kind of messages of which a session that does not go on keeps only so many places.
 type Kind int
 
-// The kinds of messages. A session can have 256 calls whose results are on their way, but whoever may answer the calls of
-// one tool may send results to every session, too.
+// The kinds of messages. A session can have 256 calls whose results are on their way, but whoever may answer the calls
+// of one tool may send results to every session, too.
 const (
 	System  Kind = iota // what the session itself has requested: it keeps its places
 	Command             // what a client sends by itself
