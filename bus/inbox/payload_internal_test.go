@@ -186,3 +186,27 @@ func until(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// TestOnlyWhatCannotBeDeliveredIsRemoved has the sweep believe that a command cannot be delivered, as if its sender had
+// written the headers of a direct get's answer: the leader knows better.
+func TestOnlyWhatCannotBeDeliveredIsRemoved(t *testing.T) {
+	t.Parallel()
+	c, in := newInbox(t)
+	var err error
+	if in.stream, err = c.JetStream().Stream(t.Context(), schemas.StreamCommands); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"agent.cmd.s1.prompt", "agent.cmd.s\x7f1.prompt"} {
+		ack, err := c.JetStream().Publish(t.Context(), subject, []byte("hi"))
+		if err == nil {
+			err = in.remove(t.Context(), ack.Sequence)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = in.stream.GetMsg(t.Context(), ack.Sequence)
+		if found := err == nil; found != (subject == "agent.cmd.s1.prompt") {
+			t.Errorf("%q is there: %v", subject, found)
+		}
+	}
+}

@@ -62,7 +62,7 @@ func (in *Inbox) scan(ctx context.Context) error {
 			}
 			size += len(m.Data)
 			if in.undeliverable(m.Subject) {
-				return in.remove(ctx, m)
+				return in.remove(ctx, m.Sequence)
 			}
 			return nil
 		})
@@ -80,8 +80,13 @@ func (in *Inbox) undeliverable(subject string) bool {
 	return !ok || strings.Count(rest, ".") != 2 || strings.Contains(subject, "\x7f")
 }
 
-// remove moves a message to the dead letters.
-func (in *Inbox) remove(ctx context.Context, m natsio.Stored) error {
+// remove moves a message to the dead letters. Which message that is the leader says: what a direct get answers is in
+// headers, beside those of the message.
+func (in *Inbox) remove(ctx context.Context, seq uint64) error {
+	m, found, err := natsio.At(ctx, in.conn.JetStream(), schemas.StreamCommands, seq)
+	if err != nil || !found || !in.undeliverable(m.Subject) {
+		return err
+	}
 	session, _, err := in.conn.Subjects().ParseCommand(m.Subject)
 	if err != nil {
 		session = schemas.NoSession

@@ -103,9 +103,10 @@ func scanAnswer(ctx context.Context, js jetstream.JetStream, stream, subject str
 		silent.Reset(answerTimeout)
 		s := Stored{Subject: Added(m.Header, jetstream.SubjectHeader), Header: m.Header, Data: m.Data}
 		s.Sequence, _ = strconv.ParseUint(Added(m.Header, jetstream.SequenceHeader), 10, 64)
-		if s.Sequence == 0 {
+		if s.Sequence < max(from, 1) {
 			return answer, nil // the end of the answer
 		}
+		from = s.Sequence + 1
 		s.Time, _ = time.Parse(time.RFC3339Nano, Added(m.Header, jetstream.TimeStampHeaer))
 		StripAdded(m.Header)
 		answer = append(answer, s)
