@@ -21,13 +21,15 @@ type Hooks struct {
 	conn *Conn
 	room *turns.Turns[string] // for the answers of each service
 
-	mu      sync.Mutex
-	largest map[string]int // bytes of an answer of each service
+	mu       sync.Mutex
+	largest  map[string]int       // bytes of an answer of each service
+	services map[string]*LazyConn // for the answers of each
 }
 
 // NewHooks returns Hooks on c. The caller keeps ownership of c, which must outlive the Hooks.
 func NewHooks(c *Conn) *Hooks {
-	return &Hooks{conn: c, room: turns.New[string](maxAnswers), largest: map[string]int{}}
+	return &Hooks{conn: c, room: turns.New[string](maxAnswers), largest: map[string]int{},
+		services: map[string]*LazyConn{}}
 }
 
 const (
@@ -37,6 +39,8 @@ const (
 	// usualAnswer is what a service is expected to answer that has not answered more.
 	usualAnswer = 128 << 10
 	maxServices = 4096 // whose largest answers are remembered
+	// maxConnections is how many services have a connection of their own. Further ones share one.
+	maxConnections = 128
 )
 
 // Ask sends one request and waits for the answer, for [schemas.HookRef.Timeout] of to at most. Before that it waits
@@ -72,7 +76,7 @@ func (h *Hooks) ask(ctx context.Context, to schemas.HookRef, req schemas.HookReq
 	defer answered()
 	limit, cancel := context.WithTimeoutCause(ctx, to.Timeout(), errNoAnswer)
 	defer cancel()
-	reply, err := natsio.Request(limit, h.conn.nc, subject, data)
+	reply, err := h.request(limit, subject, data)
 	if reply != nil {
 		h.arrived(subject, len(reply.Data))
 	}
@@ -87,6 +91,30 @@ func (h *Hooks) ask(ctx context.Context, to schemas.HookRef, req schemas.HookReq
 		return a, fmt.Errorf("the service answered with an error: %.512s", reply.Header.Get(micro.ErrorHeader))
 	}
 	return schemas.ParseHookAnswer(reply.Data)
+}
+
+// request sends a request to a service. The answers of each service come by a connection of their own, as the server
+// ends one for which too much waits: that must cost nobody else's answers, nor the runner's other messages.
+func (h *Hooks) request(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
+	nc, err := h.service(subject).Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return natsio.Request(ctx, nc, subject, data)
+}
+
+func (h *Hooks) service(subject string) *LazyConn {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.services[subject] == nil && len(h.services) >= maxConnections {
+		subject = ""
+	}
+	c := h.services[subject]
+	if c == nil {
+		c = h.conn.Lazy("hooks/" + subject)
+		h.services[subject] = c
+	}
+	return c
 }
 
 // wait waits for room for the next answer of a service.

@@ -151,6 +151,35 @@ func TestHooksIgnoreAcknowledgements(t *testing.T) {
 	}
 }
 
+// What services answer, and send besides, does not come by the connection of everything else, nor by that of another
+// service.
+func TestServicesHaveConnectionsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	hooks := bus.NewHooks(c)
+	for _, name := range []string{"one", "two"} {
+		service(t, c, "agent.hook.input."+name, func(m *nats.Msg) {
+			_ = m.Respond([]byte(`{"stream":"x","seq":1}`)) // passed over
+			_ = m.Respond([]byte(`{}`))
+		})
+	}
+	before, received := c.NATS().Stats().InMsgs, uint64(0)
+	for _, name := range []string{"one", "two", "one"} {
+		ref := schemas.HookRef{Hook: schemas.HookInput, Service: name, TimeoutMs: 60_000}
+		_, err := hooks.Ask(bustest.Deadline(t), ref, schemas.HookRequest{Hook: schemas.HookInput, Session: "s1"})
+		if received++; err != nil { // the request
+			t.Error(err)
+		}
+	}
+	if n := c.NATS().Stats().InMsgs - before; n != received {
+		t.Errorf("%d messages came by the connection of everything else, want the %d requests", n, received)
+	}
+	if one, two := bus.HookConn(hooks, "agent.hook.input.one"), bus.HookConn(hooks, "agent.hook.input.two"); one == two ||
+		one.Stats().InMsgs < 2 || two.Stats().InMsgs < 1 {
+		t.Errorf("connections of the services: %v, %v", one, two)
+	}
+}
+
 // Only so many requests to a service are under way as its answers may arrive at once: 256, and fewer once it has
 // answered at length. Other services do not wait for it.
 func TestAnswersOfAServiceAreBounded(t *testing.T) {

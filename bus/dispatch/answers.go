@@ -42,7 +42,7 @@ type answers struct {
 
 // line is the connection for the answers of a tool.
 type line struct {
-	*link
+	*bus.LazyConn
 	queue    schemas.ToolQueue
 	decoding sync.Mutex // one answer is decoded at a time: those of other tools do not wait for memory behind them
 
@@ -60,7 +60,7 @@ func (a *answers) join(queue schemas.ToolQueue) *line {
 	defer a.mu.Unlock()
 	l := a.lines[queue]
 	if l == nil {
-		l = &line{link: newLink(a.conn, "answers/"+queue.Name()), queue: queue}
+		l = &line{LazyConn: a.conn.Lazy("answers/" + queue.Name()), queue: queue}
 		a.lines[queue] = l
 	}
 	l.calls++
@@ -92,7 +92,7 @@ func (a *answers) expire(l *line) {
 	}
 	a.mu.Unlock()
 	if unused {
-		l.close()
+		l.Close()
 	}
 }
 
@@ -132,7 +132,7 @@ type listener struct {
 // listen listens for the answer to a call. When it returns, the NATS server knows of the subscription: the call leaves
 // by another connection.
 func (l *line) listen(ctx context.Context, req schemas.ToolRequest) (*listener, error) {
-	nc, err := l.open(ctx)
+	nc, err := l.Open(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func (c *Caller) Close() {
 	c.closed = true
 	c.mu.Unlock()
 	c.answers.close()
-	c.updates.close()
+	c.updates.Close()
 }
 
 // Call executes a tool on a worker and returns the answer. session is a legal session id of the caller's choice that no

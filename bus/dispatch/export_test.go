@@ -25,7 +25,7 @@ func (u *Unserved) CheckAbsent(ctx context.Context, tools ...string) error {
 }
 
 // Updates returns the statistics of the connection for partial results.
-func Updates(c *Caller) nats.Statistics { return c.updates.opened().Stats() }
+func Updates(c *Caller) nats.Statistics { return c.updates.Opened().Stats() }
 
 // AnswersWait makes the connections for answers close this long after the last call.
 func AnswersWait(c *Caller, d time.Duration) { c.answers.idle = d }
@@ -36,7 +36,7 @@ func Answers(c *Caller) map[string]*nats.Conn {
 	defer c.answers.mu.Unlock()
 	open := map[string]*nats.Conn{}
 	for queue, l := range c.answers.lines {
-		if nc := l.opened(); nc != nil {
+		if nc := l.Opened(); nc != nil {
 			open[queue.Name()] = nc
 		}
 	}

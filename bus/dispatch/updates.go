@@ -25,8 +25,9 @@ const (
 // much is published for it: that must cost no answer. Calls of one session share a subscription, because each partial
 // result is delivered to all subscriptions of its session.
 type updates struct {
-	*link
-	quota *backlog.Quota
+	*bus.LazyConn
+	subjects schemas.Subjects
+	quota    *backlog.Quota
 
 	mu    sync.Mutex
 	calls int
@@ -40,7 +41,8 @@ type feed struct {
 }
 
 func newUpdates(c *bus.Conn) *updates {
-	return &updates{link: newLink(c, "updates"), quota: backlog.NewQuota(allUpdates), feeds: map[string]*feed{}}
+	return &updates{LazyConn: c.Lazy("updates"), subjects: c.Subjects(), quota: backlog.NewQuota(allUpdates),
+		feeds: map[string]*feed{}}
 }
 
 // follow returns the queue of the partial results of a call, from now until end. If there is no connection for them the
@@ -49,7 +51,7 @@ func (u *updates) follow(ctx context.Context, req schemas.ToolRequest) (queue *b
 	ctx, cancel := context.WithTimeout(ctx, updatesTimeout)
 	defer cancel()
 	queue = backlog.New(callUpdates, u.quota)
-	nc, err := u.open(ctx)
+	nc, err := u.Open(ctx)
 	if err == nil {
 		err = u.add(nc, req, queue)
 	}
@@ -65,7 +67,7 @@ func (u *updates) add(nc *nats.Conn, req schemas.ToolRequest, queue *backlog.Que
 	defer u.mu.Unlock()
 	f := u.feeds[req.Session]
 	if f == nil {
-		sub, err := nc.Subscribe(u.conn.Subjects().LiveUpdate(req.Session), func(m *nats.Msg) { u.route(req.Session, m) })
+		sub, err := nc.Subscribe(u.subjects.LiveUpdate(req.Session), func(m *nats.Msg) { u.route(req.Session, m) })
 		if err != nil {
 			return err
 		}
@@ -111,7 +113,7 @@ func (u *updates) route(session string, m *nats.Msg) {
 // arrived waits until the partial results that were sent before an answer are in their queues. The answer has come by
 // another connection.
 func (u *updates) arrived(ctx context.Context) {
-	nc := u.opened()
+	nc := u.Opened()
 	if nc == nil {
 		return
 	}

@@ -10,18 +10,16 @@ import (
 const (
 	// crowdedEvery is the time between two looks for sessions that keep places from others.
 	crowdedEvery = time.Second
-	// slowAfter is how long a message that enters no log makes its session one that does not go on.
-	slowAfter = 2 * time.Second
 	// crowdedAfter is how long a message of such a session keeps its place beyond mostWaiting, unless others of the
 	// session were refused in the time of refusingFor.
 	crowdedAfter, refusingFor = 5 * time.Second, 10 * time.Second
 	// maxRefusing is how many messages are refused at once.
-	maxRefusing   = 64
+	maxRefusing   = 512
 	refusePause   = time.Second // after a failure
-	reasonCrowded = "it waited in a session that did not go on, behind many others, and the runner held too many commands"
+	reasonCrowded = "it waited behind many others of its session, and the runner held too many commands"
 )
 
-// Kind is a kind of messages of which a session that does not go on keeps only so many places.
+// Kind is a kind of messages, of which a session keeps only so many places where few are left.
 type Kind int
 
 // The kinds of messages. A session can have 256 calls whose results are on their way, but whoever may answer the calls
@@ -34,7 +32,7 @@ const (
 	kinds
 )
 
-// mostKept returns how many messages of a kind keep their places in a session that does not go on, by how few are left.
+// mostKept returns how many messages of a kind keep their places in a session, by how few are left.
 func (r *Reader) mostKept(k Kind) int {
 	few := len(r.deliveries) > r.o.MaxInFlight/4*3
 	switch {
@@ -64,9 +62,9 @@ func (r *Reader) watchCrowds(ctx context.Context) {
 	}
 }
 
-// refuseCrowded refuses messages of sessions that do not go on, such as those that wait for memory, if more than half
-// of the places are taken. A sender who fills the places with messages to a few such sessions would keep all others
-// out.
+// refuseCrowded refuses messages of sessions that keep more places than others may need, if more than half of them are
+// taken: sessions that wait for memory or for admission, or go on slowly. A sender who fills the places with messages to
+// a few sessions would keep all others out.
 func (r *Reader) refuseCrowded(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,10 +72,7 @@ func (r *Reader) refuseCrowded(now time.Time) {
 		return
 	}
 	for _, s := range r.sessions {
-		at := slices.IndexFunc(s.deliveries, func(d *delivery) bool { return !d.entered })
-		if at >= 0 && s.deliveries[at].started && now.Sub(s.deliveries[at].begun) >= slowAfter {
-			r.refuseBeyond(s, now)
-		}
+		r.refuseBeyond(s, now)
 	}
 }
 

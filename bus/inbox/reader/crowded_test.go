@@ -43,9 +43,9 @@ func (h *stuck) Refuse(_ context.Context, m *reader.Message, _ string) error {
 	return nil
 }
 
-// A session that does not go on keeps few places, once half of them are taken: what its sender has sent beyond that is
-// refused, the newest. What answers the session itself is not, and nothing is in a session that goes on.
-func TestSessionsThatDoNotGoOnKeepFewPlaces(t *testing.T) {
+// A session keeps few places, once half of them are taken: what has been sent to it beyond that, and waits, is refused,
+// the newest. What the session itself has requested is not.
+func TestSessionsKeepFewPlaces(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		kind           reader.Kind

@@ -117,7 +117,7 @@ type Message struct {
 	// Aborts is true of a message that ends a run. If it waits for some time behind messages of its session that Yield,
 	// and are not in the log, it overtakes them: they may wait for memory, as long as the runs of others last.
 	Aborts, Yields bool
-	// Kind decides how many of the messages of a session that does not go on keep their places.
+	// Kind decides how many messages of a session keep their places where few are left.
 	Kind Kind
 	// Inherits is true of a message that the session may store without carrying it out. While an abort waits behind it,
 	// the context of its delivery has the abort's priority (package priority). Once the message is in the log it has not.

@@ -39,9 +39,8 @@ type delivery struct {
 	consumer  *Consumer // that has delivered it last
 	reply     string    // of that delivery
 	started   bool
-	begun     time.Time // when it started
-	entered   bool      // it is in the session's log, the next message may start
-	released  bool      // it must not be settled by this delivery any more
+	entered   bool // it is in the session's log, the next message may start
+	released  bool // it must not be settled by this delivery any more
 	overtake  *time.Timer
 	otherLost bool // during the attempt a delivery of the session ended that the consumer in use had not delivered
 }
@@ -139,7 +138,7 @@ func (r *Reader) next(s *session) {
 	}
 	d.request = r.gate.Request(s.key, d.Urgent || d.isRaised, time.Now(), func() {
 		if !r.isDraining() {
-			d.started, d.begun = true, time.Now()
+			d.started = true
 			r.start(d)
 		}
 	})
