@@ -63,8 +63,8 @@ func (r *Reader) watchCrowds(ctx context.Context) {
 }
 
 // refuseCrowded refuses messages of sessions that keep more places than others may need, if more than half of them are
-// taken: sessions that wait for memory or for admission, or go on slowly. A sender who fills the places with messages to
-// a few sessions would keep all others out.
+// taken: sessions that wait for memory or for admission, or go on slowly. A sender who fills the places with messages
+// to a few sessions would keep all others out.
 func (r *Reader) refuseCrowded(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
