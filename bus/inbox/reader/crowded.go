@@ -152,23 +152,20 @@ func (r *Reader) refuseAll() {
 	}
 }
 
-// tryRefuse refuses a message, if it has not been, and acknowledges it. It reports whether there is nothing left to do:
-// if another runner reads the partition by now, that one has the message.
+// tryRefuse refuses a message and acknowledges it. It reports whether there is nothing left to do: a message that the
+// consumer in use has not delivered is forgotten, as it is delivered again, here or elsewhere, unless it was settled.
 func (r *Reader) tryRefuse(d *delivery) (done bool) {
-	if r.isDraining() {
+	if r.isDraining() || r.forgetOld(d) {
 		return true
 	}
-	if !d.Rejected {
-		if err := r.o.Handler.Refuse(r.work, d.Message, reasonCrowded); err != nil {
-			r.logTry(d, slog.LevelError, "message not refused", 1, err)
-			return r.isMoved(d)
-		}
+	if err := r.o.Handler.Refuse(r.work, d.Message, reasonCrowded); err != nil {
+		r.logTry(d, slog.LevelError, "message not refused", 1, err)
+		return false
+	}
+	if r.forgetOld(d) {
+		return true
 	}
 	r.mu.Lock()
-	if d.consumer != r.consumer { // it is delivered again
-		r.mu.Unlock()
-		return r.isMoved(d)
-	}
 	d.consumer.acked++
 	reply := d.reply
 	r.forget(d)
@@ -178,11 +175,11 @@ func (r *Reader) tryRefuse(d *delivery) (done bool) {
 	return true
 }
 
-// isMoved reports whether a message is not this runner's any more, and forgets it then.
-func (r *Reader) isMoved(d *delivery) bool {
+// forgetOld forgets a message that the consumer in use has not delivered, and reports whether it has.
+func (r *Reader) forgetOld(d *delivery) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.consumer == nil || slices.Contains(r.consumer.Reads, d.Partition) {
+	if d.consumer == r.consumer {
 		return false
 	}
 	r.forget(d)

@@ -2,6 +2,7 @@ package reader_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,9 +19,12 @@ const maxInFlight = 200
 type stuck struct {
 	model
 	free      chan struct{}
+	refusing  chan struct{} // closed once messages may be refused
 	delivered []uint64
 	refused   []uint64
 }
+
+func newStuck() *stuck { return &stuck{free: make(chan struct{}), refusing: make(chan struct{})} }
 
 func (h *stuck) Deliver(ctx context.Context, m *reader.Message, entered func()) error {
 	select {
@@ -36,10 +40,10 @@ func (h *stuck) Deliver(ctx context.Context, m *reader.Message, entered func()) 
 }
 
 func (h *stuck) Refuse(_ context.Context, m *reader.Message, _ string) error {
+	<-h.refusing
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refused = append(h.refused, m.Seq)
-	m.Rejected = true
 	return nil
 }
 
@@ -60,7 +64,8 @@ func TestSessionsKeepFewPlaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				q, h := newQueue(), &stuck{free: make(chan struct{})}
+				q, h := newQueue(), newStuck()
+				close(h.refusing)
 				r := run(t, 1, alone{}, q, h)
 				consumer, seq := <-q.created, uint64(0)
 				send := func(m reader.Message) {
@@ -109,4 +114,32 @@ func TestSessionsKeepFewPlaces(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A message that is to be refused keeps no place if its consumer is replaced, and another runner settles it.
+func TestRefusalsEndWithTheirConsumer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const count, refused = 130, 130 - 65
+		q, h := newQueue(), newStuck()
+		r := run(t, 1, alone{}, q, h)
+		consumer := <-q.created
+		receive := func(nth, seq uint64) {
+			m := &reader.Message{Seq: seq, Session: "s1", Kind: reader.Command, Body: kept{}}
+			r.Receive(consumer, nth, m, strconv.FormatUint(seq, 10))
+		}
+		for seq := range uint64(count) {
+			receive(seq+1, seq+1)
+		}
+		time.Sleep(7500 * time.Millisecond)
+		r.Break(consumer, errors.New("lost"))
+		consumer = <-q.created
+		receive(1, count) // the others were settled elsewhere
+		close(h.refusing)
+		synctest.Wait()
+		if n, _ := r.Load(); n != count-refused || len(q.acked) != 1 {
+			t.Errorf("%d are in flight and %d acknowledged, want %d and 1", n, len(q.acked), count-refused)
+		}
+		close(h.free)
+	})
 }
