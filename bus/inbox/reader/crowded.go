@@ -10,8 +10,8 @@ import (
 const (
 	// crowdedEvery is the time between two looks for sessions that keep places from others.
 	crowdedEvery = time.Second
-	// crowdedAfter is how long a message of such a session keeps its place beyond mostWaiting, unless others of the
-	// session were refused in the time of refusingFor.
+	// crowdedAfter is how long a message keeps its place beyond what its session may keep, unless others of the session
+	// were refused in the time of refusingFor.
 	crowdedAfter, refusingFor = 5 * time.Second, 10 * time.Second
 	// maxRefusing is how many messages are refused at once.
 	maxRefusing   = 512
@@ -48,7 +48,7 @@ func (r *Reader) mostKept(k Kind) int {
 	return 64
 }
 
-// watchCrowds looks for crowded sessions until ctx ends.
+// watchCrowds looks for sessions that keep too many places until ctx ends.
 func (r *Reader) watchCrowds(ctx context.Context) {
 	look := time.NewTicker(crowdedEvery)
 	defer look.Stop()
