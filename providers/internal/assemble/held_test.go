@@ -18,7 +18,7 @@ func TestTheLargestReplyMakesRoom(t *testing.T) {
 		events, final := collect(t, context.Background(), request(), func(ctx context.Context, s *assemble.Stream) error {
 			share := s.Share()
 			defer share.Release()
-			if err := share.Hold(200 << 20); err != nil {
+			if err := share.Hold(100 << 20); err != nil {
 				return err
 			}
 			s.OpenText().Delta("so far")
@@ -34,7 +34,7 @@ func TestTheLargestReplyMakesRoom(t *testing.T) {
 		share := s.Share()
 		defer share.Release()
 		s.Finish(schemas.StopStop)
-		return share.Hold(100 << 20)
+		return share.Hold(50 << 20)
 	})
 	if final.StopReason != schemas.StopStop {
 		t.Errorf("the smaller reply ends with %s %q", final.StopReason, final.ErrorMessage)
