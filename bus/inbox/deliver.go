@@ -72,16 +72,11 @@ func (h handler) Refuse(ctx context.Context, m *reader.Message, reason string) e
 		return errDropped
 	}
 	defer b.done()
-	letter := *b
-	if len(b.data) > schemas.MaxCommandBytes {
-		letter.keep = keepTooLarge
-	}
 	ctx, cancel := context.WithTimeout(ctx, h.o.RejectTimeout)
 	defer cancel()
-	if err := h.bury(ctx, m.Session, m.Seq, &letter, reason); err != nil {
+	if err := h.bury(ctx, m.Session, m.Seq, b.letter(), reason); err != nil {
 		return err
 	}
-	m.Rejected = true
 	h.o.Logger.Warn("command refused", "session", m.Session, "seq", m.Seq, "why", reason)
 	return nil
 }
@@ -182,11 +177,7 @@ func (in *Inbox) reject(ctx context.Context, m *reader.Message, id string, why *
 		}
 		in.reply(m, id)
 	}
-	letter := *b
-	if len(b.data) > schemas.MaxCommandBytes {
-		letter.keep = keepTooLarge
-	}
-	if err := in.bury(ctx, session, m.Seq, &letter, why.Error()); err != nil {
+	if err := in.bury(ctx, session, m.Seq, b.letter(), why.Error()); err != nil {
 		return err
 	}
 	m.Rejected = true
@@ -205,6 +196,15 @@ func (in *Inbox) reject(ctx context.Context, m *reader.Message, id string, why *
 // only so many commands.
 func recorded(kind schemas.CommandKind, code schemas.RejectCode) bool {
 	return code != schemas.RejectForeign && (kind != schemas.CommandToolResult || code == schemas.RejectDelivery)
+}
+
+// letter returns what a dead letter has of a message.
+func (b *body) letter() *body {
+	letter := *b
+	if len(b.data) > schemas.MaxCommandBytes {
+		letter.keep = keepTooLarge
+	}
+	return &letter
 }
 
 // bury stores a message as a dead letter.

@@ -131,6 +131,19 @@ func TestSessionsThatServicesHoldHaveRoom(t *testing.T) {
 	}
 }
 
+// deliverUntilRoom repeats a delivery until there is room for its session, as the inbox does.
+func deliverUntilRoom(r *looptest.Rig, session, id string, data schemas.CommandData) {
+	c := looptest.Command(id, data)
+	c.Session = session
+	err := r.Host.Deliver(r.T.Context(), c, nil)
+	for errors.Is(err, schemas.ErrLater) {
+		err = r.Host.Deliver(r.T.Context(), c, nil)
+	}
+	if err != nil {
+		r.T.Error(err)
+	}
+}
+
 func testHeld(t *testing.T, hook schemas.HookName) {
 	const size = 300 << 10
 	asked, free := make(chan string, 10), make(chan struct{}, 10)
@@ -141,17 +154,7 @@ func testHeld(t *testing.T, hook schemas.HookName) {
 	})
 	var delivering sync.WaitGroup
 	deliver := func(session, id string, data schemas.CommandData) {
-		delivering.Go(func() {
-			c := looptest.Command(id, data)
-			c.Session = session
-			err := r.Host.Deliver(t.Context(), c, nil)
-			for errors.Is(err, schemas.ErrLater) { // as the inbox does
-				err = r.Host.Deliver(t.Context(), c, nil)
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		})
+		delivering.Go(func() { deliverUntilRoom(r, session, id, data) })
 		synctest.Wait()
 	}
 	text := "go"
@@ -208,17 +211,7 @@ func testAnswers(t *testing.T, hook schemas.HookName, answer schemas.HookAnswer)
 	})
 	var delivering sync.WaitGroup
 	for _, session := range []string{"first", "second", "third"} {
-		delivering.Go(func() {
-			c := looptest.Command(session, looptest.Prompt("go"))
-			c.Session = session
-			err := r.Host.Deliver(t.Context(), c, nil)
-			for errors.Is(err, schemas.ErrLater) { // as the inbox does
-				err = r.Host.Deliver(t.Context(), c, nil)
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		})
+		delivering.Go(func() { deliverUntilRoom(r, session, session, looptest.Prompt("go")) })
 		synctest.Wait()
 	}
 	if n := len(asked); n != 2 {
