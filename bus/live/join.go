@@ -101,12 +101,17 @@ func (e *eventUpdates) join(event schemas.StreamEvent) {
 	e.events = append(e.events, event)
 }
 
+// keptTail is how many bytes of buffer an event keeps between its updates: thousands of replies may be under way.
+const keptTail = 4 << 10
+
 // closeTail appends the collected deltas to the last event. Collecting them first avoids copying the text once for each
 // small delta.
 func (e *eventUpdates) closeTail() {
 	if len(e.tail) > 0 {
 		e.events[len(e.events)-1].Delta += string(e.tail)
-		e.tail = e.tail[:0]
+		if e.tail = e.tail[:0]; cap(e.tail) > keptTail {
+			e.tail = nil
+		}
 	}
 }
 

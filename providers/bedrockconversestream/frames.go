@@ -19,7 +19,7 @@ import (
 const (
 	maxFrame   = sse.MaxEvent
 	maxHeaders = 4 << 10
-	keptBuffer = 256 << 10 // buffer kept between frames
+	keptBuffer = 16 << 10 // buffer kept between frames
 )
 
 // frames reads the frames of a body.
@@ -39,6 +39,7 @@ func (f *frames) close() { f.share.Release() }
 
 // next returns the next frame, which is valid until the next call. Its payload is within the limits for decoding.
 func (f *frames) next() (eventstream.Message, error) {
+	f.share.Release() // the frame before, which the caller has no more
 	if err := f.checkLengths(); err != nil {
 		return eventstream.Message{}, err
 	}

@@ -27,7 +27,7 @@ func TestAnEvictedReplyDoesNotWaitToBeParsed(t *testing.T) {
 			}
 			go func() { // others that are smaller need its room while it waits
 				for range 160 {
-					other := held.Replies.Share(t.Context(), func(error) {})
+					other := held.Replies.Share(t.Context(), "", func(error) {})
 					defer other.Release()
 					_ = other.Hold(2 << 20) // it may have to end itself
 				}

@@ -45,18 +45,21 @@ func TestTheLargestReplyMakesRoom(t *testing.T) {
 	}
 }
 
-// A large reply that has to release its memory does not go on in the message about that.
+// A reply that has to release its memory does not go on in the message about that: hundreds may be asked for again, and
+// each attempt would stay in memory.
 func TestALargeReplyThatMakesRoomHasNoContent(t *testing.T) {
-	_, final := collect(t, t.Context(), request(), func(_ context.Context, s *assemble.Stream) error {
-		for range 3 {
-			s.OpenToolCall("c", "echo").Delta(`{"v":"` + strings.Repeat("x", 1<<20))
+	for _, size := range []int{80 << 10, 3 << 20} {
+		_, final := collect(t, t.Context(), request(), func(_ context.Context, s *assemble.Stream) error {
+			for range 3 {
+				s.OpenToolCall("c", "echo").Delta(`{"v":"` + strings.Repeat("x", size/3))
+			}
+			share := s.Share()
+			defer share.Release()
+			return share.Hold(300 << 20)
+		})
+		if final.StopReason != schemas.StopError || len(final.Content) > 0 {
+			t.Errorf("%d bytes end with %s and %d contents", size, final.StopReason, len(final.Content))
 		}
-		share := s.Share()
-		defer share.Release()
-		return share.Hold(300 << 20)
-	})
-	if final.StopReason != schemas.StopError || len(final.Content) > 0 {
-		t.Errorf("it ends with %s and %d contents", final.StopReason, len(final.Content))
 	}
 }
 

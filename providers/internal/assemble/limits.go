@@ -11,7 +11,7 @@ import (
 const blockSize = 256
 
 // small is the size of texts and replies, in bytes, of which there may be many.
-const small = 256 << 10
+const small = 64 << 10
 
 // maxBlocks limits the blocks of a reply, whatever their kind: an empty block uses memory too.
 const maxBlocks = 10_000

@@ -94,7 +94,7 @@ func newStream(ctx context.Context, req *providers.Request, yield func(schemas.S
 	cancel context.CancelCauseFunc) *Stream {
 	m := req.Model
 	s := &Stream{ctx: ctx, req: req, yield: yield, cancel: cancel, idleLimit: req.IdleTimeout, secrets: secretsOf(req),
-		held: held.Replies.Share(ctx, cancel)}
+		held: held.Replies.Share(ctx, vendor(m), cancel)}
 	s.limits = req.Limits.Or(providers.DefaultLimits)
 	s.reply = schemas.AssistantMessage{API: m.API, Provider: m.Provider, Model: m.ID, Timestamp: req.Time().UnixMilli()}
 	if s.idleLimit == 0 {
@@ -121,7 +121,10 @@ func (s *Stream) guard(ctx context.Context, play func(context.Context, *Stream) 
 
 // Share returns a share of the budget of all replies, for what a reader of the reply holds. The stream fails if the
 // share has to release its memory.
-func (s *Stream) Share() *held.Share { return held.Replies.Share(s.ctx, s.cancel) }
+func (s *Stream) Share() *held.Share { return held.Replies.Share(s.ctx, vendor(s.req.Model), s.cancel) }
+
+// vendor names who answers for a model.
+func vendor(m *providers.Model) string { return cmp.Or(m.BaseURL, m.Provider) }
 
 // Start records that the vendor has begun to answer. Only the first call counts; the other methods imply it.
 func (s *Stream) Start() {

@@ -44,7 +44,7 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			ended, err := chat.Read(tc.body, held.New(1<<30, 0).Share(context.Background(), nil), func(data []byte) error {
+			ended, err := chat.Read(tc.body, held.New(1<<30, 0).Share(context.Background(), "", nil), func(data []byte) error {
 				var v any
 				if err := chat.Decode(data, &v); err != nil {
 					return err

@@ -14,16 +14,18 @@ import (
 const (
 	// limit is the memory of the large replies of a process.
 	limit = 128 << 20
-	// free is how much each part of a reply holds without being counted: most replies never have more.
-	free = 64 << 10
+	// free is how much each part of a reply holds without being counted: most replies never have more. Thousands of
+	// parts may be held at once.
+	free = 16 << 10
 )
 
 // Replies is the budget of the replies of this process.
 var Replies = New(limit, free)
 
-// Budget bounds the bytes of all its shares. When they have more together, the largest share ends. So a server that
-// sends replies as large as it may does not keep others from theirs. A share that ends counts until it is released:
-// those that grow wait for that. Its shares may be used concurrently.
+// Budget bounds the bytes of all its shares. When they have more together, one of them ends: that for which the product
+// of its bytes and of all those of its vendor is largest. So a server that sends replies as large as it may, or very
+// many, does not keep those of others from theirs. A share that ends counts until it is released: those that grow wait
+// for that. Its shares may be used concurrently.
 type Budget struct {
 	limit, free int
 
@@ -31,25 +33,28 @@ type Budget struct {
 	bytes    int             // of all shares that count
 	ending   int             // of those that have to end
 	large    map[*Share]bool // the others that count
+	vendors  map[string]int  // bytes of the others, of vendors that have any
 	released chan struct{}   // closed when a share is released, or has to end
 }
 
 // New returns a budget of limit bytes, of which a share counts those beyond free.
 func New(limit, free int) *Budget {
-	return &Budget{limit: limit, free: free, large: map[*Share]bool{}, released: make(chan struct{})}
+	return &Budget{limit: limit, free: free, large: map[*Share]bool{}, vendors: map[string]int{},
+		released: make(chan struct{})}
 }
 
-// Share returns a new share, which holds nothing. The budget calls end, from any goroutine, if the share has to release
-// its memory; the error has the code overloaded, with which the model call is retried later. The share waits for
-// nothing once ctx is done, as it has to be after end.
-func (b *Budget) Share(ctx context.Context, end func(error)) *Share {
-	return &Share{ctx: ctx, budget: b, end: end}
+// Share returns a new share of a vendor's reply, which holds nothing. The budget calls end, from any goroutine, if the
+// share has to release its memory; the error has the code overloaded, with which the model call is retried later. The
+// share waits for nothing once ctx is done, as it has to be after end.
+func (b *Budget) Share(ctx context.Context, vendor string, end func(error)) *Share {
+	return &Share{ctx: ctx, budget: b, vendor: vendor, end: end}
 }
 
 // A Share is what one part of a reply holds. It is not safe for concurrent use.
 type Share struct {
 	ctx    context.Context
 	budget *Budget
+	vendor string
 	end    func(error)
 	last   int // what counted when Hold was called last: most calls change nothing
 
@@ -113,9 +118,10 @@ func (b *Budget) wake() {
 
 // evict records that a share has to end. The caller holds the lock.
 func (b *Budget) evict(s *Share) {
+	counted := s.counted
+	b.count(s, 0) // for its vendor
 	s.ended = true
-	b.ending += s.counted
-	delete(b.large, s)
+	b.count(s, counted)
 	b.wake()
 }
 
@@ -125,9 +131,6 @@ func (s *Share) Release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.counted > 0 {
-		if s.ended {
-			b.ending -= s.counted
-		}
 		b.count(s, 0)
 		b.wake()
 	}
@@ -136,19 +139,29 @@ func (s *Share) Release() {
 
 // count changes how many bytes of a share count. The caller holds the lock.
 func (b *Budget) count(s *Share, counted int) {
-	b.bytes += counted - s.counted
-	if s.counted = counted; counted > 0 {
+	more := counted - s.counted
+	s.counted = counted
+	b.bytes += more
+	if s.ended {
+		b.ending += more
+		return
+	}
+	if b.vendors[s.vendor] += more; b.vendors[s.vendor] == 0 {
+		delete(b.vendors, s.vendor)
+	}
+	if counted > 0 {
 		b.large[s] = true
 	} else {
 		delete(b.large, s)
 	}
 }
 
-// largest returns the largest of the shares that do not end yet. The caller holds the lock.
+// largest returns the share that has to end next, of those that do not end yet. The caller holds the lock.
 func (b *Budget) largest() (largest *Share) {
+	most := 0
 	for s := range b.large {
-		if largest == nil || s.counted > largest.counted {
-			largest = s
+		if n := s.counted * b.vendors[s.vendor]; n > most {
+			largest, most = s, n
 		}
 	}
 	return largest

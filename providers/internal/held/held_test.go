@@ -19,7 +19,7 @@ func TestTheLargestReplyEnds(t *testing.T) {
 	}
 	share := func() *reply {
 		r := &reply{}
-		r.Share = b.Share(t.Context(), func(err error) {
+		r.Share = b.Share(t.Context(), "", func(err error) {
 			r.ended = err
 			go r.Release()
 		})
@@ -66,7 +66,7 @@ func TestRepliesThatEndCountUntilTheirRelease(t *testing.T) {
 		b := New(1000, 0)
 		share := func() (*Share, context.CancelCauseFunc) {
 			ctx, end := context.WithCancelCause(t.Context())
-			return b.Share(ctx, end), end
+			return b.Share(ctx, "", end), end
 		}
 		hold := func(s *Share, n int) chan error {
 			held := make(chan error, 1)
@@ -121,7 +121,7 @@ func TestRepliesGrowConcurrently(t *testing.T) {
 		all.Go(func() {
 			for range 200 {
 				ctx, end := context.WithCancelCause(t.Context())
-				s := b.Share(ctx, end)
+				s := b.Share(ctx, "", end)
 				for n := 0; n < 500 && s.Hold(n) == nil; n += 5 {
 				}
 				s.Release()
@@ -131,5 +131,40 @@ func TestRepliesGrowConcurrently(t *testing.T) {
 	}
 	if all.Wait(); b.bytes != 0 || len(b.large) != 0 {
 		t.Errorf("%d bytes of %d shares count after all were released", b.bytes, len(b.large))
+	}
+}
+
+// A vendor with very many replies does not keep a larger one of another vendor from its end, nor do a few of the
+// largest end those of a vendor with many.
+func TestTheVendorWithMostMakesRoom(t *testing.T) {
+	t.Parallel()
+	b := New(1000, 0)
+	ended := map[string]int{}
+	var all []*Share
+	share := func(vendor string, n int) error {
+		var s *Share
+		s = b.Share(t.Context(), vendor, func(error) {
+			ended[vendor]++
+			go s.Release()
+		})
+		all = append(all, s)
+		return s.Hold(n)
+	}
+	for range 100 {
+		if err := share("many", 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := share("few", 60); err != nil || ended["many"] != 6 {
+		t.Errorf("ended %v, want 6 of many: %v", ended, err)
+	}
+	if err := share("largest", 200); !Ended(err) || len(ended) > 1 {
+		t.Errorf("ended %v, want only the largest: %v", ended, err)
+	}
+	for _, s := range all {
+		s.Release()
+	}
+	if b.bytes != 0 || len(b.large) != 0 || len(b.vendors) != 0 {
+		t.Errorf("%d bytes of %d shares of %d vendors count in the end", b.bytes, len(b.large), len(b.vendors))
 	}
 }

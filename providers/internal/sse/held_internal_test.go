@@ -20,7 +20,7 @@ func TestUnfinishedEventsShareABudget(t *testing.T) {
 		t.Helper()
 		r := &reading{}
 		var share *held.Share
-		share = budget.Share(t.Context(), func(err error) {
+		share = budget.Share(t.Context(), "", func(err error) {
 			r.ended = err
 			go share.Release() // as the reply ends
 		})
@@ -45,5 +45,25 @@ func TestUnfinishedEventsShareABudget(t *testing.T) {
 	}
 	if again := read(strings.Repeat("x", 3<<20)); again.ended != nil {
 		t.Errorf("there is room after events were read: %v", again.ended)
+	}
+}
+
+// A vendor that sends a long event first, and nothing or little after it, does not keep its buffer: a thousand replies
+// may wait for their next event.
+func TestLongEventsLeaveNoBuffer(t *testing.T) {
+	t.Parallel()
+	const end = "d"
+	for _, size := range []int{10 << 10, 100 << 10, 1 << 20} {
+		d := NewDecoder(strings.NewReader("data: "+strings.Repeat("x", size)+"\n\n"+end),
+			held.New(1<<30, 0).Share(t.Context(), "", nil))
+		if _, err := d.Next(); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := d.Next(); err != nil || string(e.Raw) != end {
+			t.Fatalf("%q, %v", e.Raw, err)
+		}
+		if cap(d.raw) > keptBuffer || cap(d.data) > keptBuffer {
+			t.Errorf("after an event of %d bytes it keeps %d and %d", size, cap(d.raw), cap(d.data))
+		}
 	}
 }

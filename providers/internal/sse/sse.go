@@ -22,7 +22,10 @@ import (
 const MaxEvent = 16 << 20
 
 // keptBuffer is how many bytes of buffer a decoder keeps between events.
-const keptBuffer = 256 << 10
+const keptBuffer = 16 << 10
+
+// readAhead is how many bytes of the input a decoder reads at once, about what a response has at once.
+const readAhead = 8 << 10
 
 // ErrTooLong is the error of an event that is longer than [MaxEvent].
 var ErrTooLong = schemas.NewFailure(schemas.FailureTooLarge, "server-sent event is too long")
@@ -51,7 +54,7 @@ type Decoder struct {
 // NewDecoder returns a decoder that reads from r, and whose long events are counted in share. It reads ahead, but never
 // waits for more input than it needs. The caller has to call [Decoder.Close] at the end.
 func NewDecoder(r io.Reader, share *held.Share) *Decoder {
-	return &Decoder{in: bufio.NewReaderSize(r, 32<<10), share: share, room: keptBuffer / 2}
+	return &Decoder{in: bufio.NewReaderSize(r, readAhead), share: share, room: keptBuffer / 2}
 }
 
 // Close returns the memory of long events to the budget of all replies. Decoding must not continue.

@@ -119,4 +119,4 @@ func BenchmarkDecoder(b *testing.B) {
 }
 
 // share returns a share of a budget that is large enough for a test.
-func share() *held.Share { return held.New(1<<30, 0).Share(context.Background(), nil) }
+func share() *held.Share { return held.New(1<<30, 0).Share(context.Background(), "", nil) }
