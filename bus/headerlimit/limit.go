@@ -18,12 +18,17 @@ const (
 )
 
 // Refused reports whether a block of headers, from its first line to the empty one at its end, has too many, a line
-// that does not end with CR LF, or an empty line before its end. nats.go then reads a header that the server has
-// neither seen, removed nor replaced, such as the account that a request comes from, or does not read one that it has
-// added.
+// that does not end with CR LF, an empty line before its end, or a header of the server's in the middle of a line.
+// nats.go then reads a header that the server has neither seen, removed nor replaced, such as the account that a
+// request comes from, or does not read one that it has added.
 func Refused(block []byte) bool {
 	if len(block) > MostBytes {
 		return true
+	}
+	for _, name := range addedFirst {
+		if isWithinLine(block, name) {
+			return true
+		}
 	}
 	const others = 2 // the first line, and the empty one at the end
 	for range Most + others + 1 {
@@ -39,10 +44,29 @@ func Refused(block []byte) bool {
 	return true
 }
 
+// isWithinLine reports whether name is somewhere in a block but at the beginning of a line.
+func isWithinLine(block, name []byte) bool {
+	for from := 0; ; {
+		i := bytes.Index(block[from:], name)
+		if i < 0 {
+			return false
+		}
+		if at := from + i; at > 0 && !bytes.HasSuffix(block[:at], lineEnd) {
+			return true
+		}
+		from += i + len(name)
+	}
+}
+
 // LeftOut reports whether the headers of a message were left out.
 func LeftOut(header map[string][]string) bool { return len(header[Name]) > 0 }
 
-var lineEnd = []byte("\r\n")
+var (
+	lineEnd = []byte("\r\n")
+	// addedFirst are the headers that a server adds where it takes the end of a client's block to be, whether or not that
+	// is the end of a line.
+	addedFirst = [][]byte{[]byte("Nats-Request-Info:"), []byte("Nats-Stream:")}
+)
 
 // stub returns what takes the place of an encoded header: its size, and what a server may have added to it.
 func stub(size int, block []byte) []byte {

@@ -153,6 +153,24 @@ func TestHeadersThatAServerDoesNotSee(t *testing.T) {
 	}
 }
 
+// A server puts its header in the place of the last two bytes of a block, whatever they are. Without the end of a line
+// there nobody else sees that header: a client's own counts for nothing then.
+func TestHeadersBehindAnUnfinishedLine(t *testing.T) {
+	t.Parallel()
+	const forged = "X: Nats-Request-InfoNats-Request-Info\r\nNats-Request-Info: forged\r\n"
+	for _, rest := range []string{"Y: ", "Y", "Y: z\r", "", "Nats-Request-Info:", "Nats-Request-Info: forged, "} {
+		in := hmsg("NATS/1.0\r\n"+forged+rest+"Nats-Request-Info: mine\r\n\r\n", "p") + hmsg(header(1, 1), "next")
+		got, err := io.ReadAll(headerlimit.NewReader(nil, strings.NewReader(in)))
+		if err != nil || !bytes.HasSuffix(got, []byte(hmsg(header(1, 1), "next"))) {
+			t.Fatalf("%q, %v", got, err)
+		}
+		h, err := nats.DecodeHeadersMsg(got[bytes.IndexByte(got, '\n')+1:])
+		if infos := h["Nats-Request-Info"]; err != nil || len(infos) > 0 && infos[len(infos)-1] != "mine" {
+			t.Errorf("behind %q: %v, %v", rest, h, err)
+		}
+	}
+}
+
 // What is no protocol ends the connection, and takes no memory.
 func TestReaderRefuses(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,6 @@
 package inbox_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"slices"
@@ -12,34 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/loopbus/loopbus/bus/bustest"
-	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/schemas"
 )
-
-// publishRaw publishes a message with a header that no client library would write.
-func publishRaw(t *testing.T, s *embedded.Server, subject, header, data string) {
-	t.Helper()
-	conn, err := s.InProcessConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	lines := bufio.NewScanner(conn)
-	lines.Scan() // INFO; the pipe has no room for what nobody reads
-	_, err = fmt.Fprintf(conn, "CONNECT {\"verbose\":false,\"headers\":true,\"no_responders\":true}\r\n"+
-		"HPUB %s %d %d\r\n%s%s\r\nPING\r\n", subject, len(header), len(header)+len(data), header, data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for lines.Scan() {
-		if line := lines.Text(); line == "PONG" {
-			return
-		} else if strings.HasPrefix(line, "-ERR") {
-			t.Fatal(line)
-		}
-	}
-	t.Fatal("the server has closed the connection")
-}
 
 // A header that no library can read, of a message that had to wait and whose payload was let go, is no reason to keep
 // the session waiting for ever.
@@ -62,7 +35,7 @@ func TestAHeaderThatCannotBeRead(t *testing.T) {
 			bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
 			bustest.Send(t, c, "s1", "first")
 			bustest.Within(t, begun)
-			publishRaw(t, server, "agent.cmd.s1.tool_result", header, "{"+strings.Repeat(" ", 2000)+"}")
+			bustest.PublishRaw(t, server, "agent.cmd.s1.tool_result", header, "{"+strings.Repeat(" ", 2000)+"}")
 			bustest.Send(t, c, "s1", "behind it")
 			bustest.Eventually(t, "both wait", func() bool { return bustest.Queued(t, c) == 3 })
 			close(rest)
@@ -82,7 +55,7 @@ func TestSubjectsOfOddCharacters(t *testing.T) {
 			var h fakeHandler
 			bustest.RunInbox(t, c, bustest.Fast("r1"), &h)
 			for _, header := range []string{"x\r\n\r\n", "NATS/1.0\r\n\r\n", "x\r\n\r\n"} {
-				publishRaw(t, server, "agent.cmd."+session+".tool_result", header, "{}")
+				bustest.PublishRaw(t, server, "agent.cmd."+session+".tool_result", header, "{}")
 			}
 			bustest.Send(t, c, "s1", "still there?")
 			bustest.Eventually(t, "the runner reads on", func() bool { return slices.Contains(h.texts("s1"), "still there?") })
@@ -130,7 +103,7 @@ func TestMessagesWithOddHeadersAreBuried(t *testing.T) {
 	names := []string{"X y", " a", "X ", "\u00e9", "a(b", "a\x01b", "", "Nats-Expected-Stream", "ce-id "}
 	for _, name := range names {
 		for _, kind := range []string{"tool_result", "nonsense"} {
-			publishRaw(t, server, "agent.cmd.s1."+kind, "NATS/1.0\r\n"+name+": z\r\nkept: y\r\n\r\n", "{}")
+			bustest.PublishRaw(t, server, "agent.cmd.s1."+kind, "NATS/1.0\r\n"+name+": z\r\nkept: y\r\n\r\n", "{}")
 		}
 	}
 	bustest.Send(t, c, "s1", "still there?")

@@ -86,7 +86,7 @@ func (d Dead) message(subjects schemas.Subjects, limit int64) *nats.Msg {
 		msg.Header[schemas.HeaderDeadSize] = []string{strconv.Itoa(len(d.Data))}
 	}
 	for k, v := range d.Header {
-		if !serverHeader(k) && mayBeSent(k) {
+		if !natsio.Instructs(k) && mayBeSent(k) {
 			msg.Header[k] = v
 		}
 	}

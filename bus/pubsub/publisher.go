@@ -5,13 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/loopbus/loopbus/bus/natsio"
 )
 
 // ErrClosed is wrapped by the errors of a closed Publisher or Subscriber. It is the cause with which the contexts of
@@ -59,7 +60,7 @@ func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 func (p *Publisher) publish(topic string, m *message.Message) error {
 	msg := &nats.Msg{Subject: topic, Data: m.Payload, Header: make(nats.Header, len(m.Metadata)+1)}
 	for k, v := range m.Metadata {
-		if !serverHeader(k) {
+		if !natsio.Instructs(k) {
 			msg.Header[k] = []string{v}
 		}
 	}
@@ -80,10 +81,4 @@ func (p *Publisher) Close() error {
 	defer p.mu.Unlock()
 	p.isClosed = true
 	return nil
-}
-
-// serverHeader reports whether a header is an instruction to the server or part of a status. Such a header must not be
-// copied from one message to another.
-func serverHeader(name string) bool {
-	return name == "Status" || name == "Description" || len(name) >= 5 && strings.EqualFold(name[:5], "Nats-")
 }

@@ -138,7 +138,8 @@ const (
 	narrowTimeout = 5 * time.Second // for restoring a limit
 )
 
-// again publishes an entry again unchanged, unless its key has a newer one. It sets the rest of its time to live. If
+// again publishes an entry again, without instructions to the server, unless its key has a newer one. It sets the rest
+// of its time to live. If
 // the bucket keeps revisions the entry replaces all messages of the key, also answers that have arrived in the
 // meantime.
 func (s *Sweeper) again(ctx context.Context, w *swept, e *entry, revisions bool) error {
@@ -150,7 +151,7 @@ func (s *Sweeper) again(ctx context.Context, w *swept, e *entry, revisions bool)
 	}
 	msg.Data = e.Data
 	for name, values := range e.Header {
-		if name != jetstream.MsgIDHeader && name != jetstream.MsgTTLHeader && !strings.HasPrefix(name, "Nats-Expected-") {
+		if !natsio.Instructs(name) {
 			msg.Header[name] = values
 		}
 	}

@@ -3,7 +3,6 @@ package sweep
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +43,7 @@ func (s *Sweeper) fireOverdue(ctx context.Context) error {
 		return fmt.Errorf("timers of %s: %w", schemas.StreamTimers, err)
 	}
 	for _, m := range overdue {
-		again := &nats.Msg{Subject: m.Subject, Header: maps.Clone(m.Header), Data: m.Data}
+		again := &nats.Msg{Subject: m.Subject, Header: schedule(m.Header), Data: m.Data}
 		// It may have fired, been cancelled or set anew in the meantime.
 		again.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(m.Sequence, 10))
 		_, err := s.conn.JetStream().PublishMsg(ctx, again)
@@ -57,4 +56,17 @@ func (s *Sweeper) fireOverdue(ctx context.Context) error {
 		s.o.Logger.Warn("timer set again that the server did not fire", "subject", m.Subject)
 	}
 	return nil
+}
+
+// schedule returns the headers of a timer that is set again, without other instructions to the server.
+func schedule(header nats.Header) nats.Header {
+	again := nats.Header{}
+	for name, values := range header {
+		switch {
+		case name == jetstream.ScheduleHeader, name == jetstream.ScheduleTargetHeader, name == jetstream.ScheduleTTLHeader,
+			!natsio.Instructs(name):
+			again[name] = values
+		}
+	}
+	return again
 }

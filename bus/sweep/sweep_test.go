@@ -230,6 +230,32 @@ func TestBucketIsTidied(t *testing.T) {
 	}
 }
 
+// A server follows instructions in the headers of what a client publishes, such as to trace the message to a subject,
+// with the client's permissions. It sees none behind a status line, with which a message may be stored: what puts the
+// message again with its own permissions gives no such instruction.
+func TestInstructionsInEntriesAreNotGivenAgain(t *testing.T) {
+	t.Parallel()
+	srv, c := bustest.Small(t)
+	traced, err := c.NATS().SubscribeSync("traced")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := "$KV." + schemas.BucketProfiles + "."
+	bustest.PublishRaw(t, srv, key+"zz", "NATS/1.0 200 x\r\nNats-Trace-Dest: traced\r\nkept: y\r\n\r\n", `{"tools":["x"]}`)
+	for i := range 4 { // a server has answered there, as it seems
+		bustest.PublishRaw(t, srv, key+fmt.Sprint("g", i), "NATS/1.0\r\nNats-Stream: x\r\n\r\n", strings.Repeat("x", 60_000))
+	}
+	round(t, c)
+	m, err := stream(t, c, "KV_"+schemas.BucketProfiles).GetLastMsgForSubject(bustest.Deadline(t), key+"zz")
+	if err != nil || m.Sequence < 6 || m.Header.Get("kept") != "y" {
+		t.Fatalf("the entry is not put again: %+v, %v", m, err)
+	}
+	settled(t, c)
+	if n, _, err := traced.Pending(); n > 0 || err != nil {
+		t.Errorf("the server has published %d traces, %v", n, err)
+	}
+}
+
 func fillAndSweep(t *testing.T, c *bus.Conn, bucket, del string) {
 	ctx, js, name := bustest.Deadline(t), c.JetStream(), "KV_"+bucket
 	put := func(ctx context.Context, key, value string, opts ...jetstream.PublishOpt) error {

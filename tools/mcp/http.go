@@ -29,16 +29,15 @@ const (
 	maxRedirects = 10               // of one request, all of them to the same origin
 	streamAgain  = time.Second      // least time before an ended stream is requested again
 	silence      = 15 * time.Second // of an HTTP/2 connection before a PING, and then before it is closed
+	ahead        = 64 << 10         // bytes that HTTP/2 takes of a response before they are read; the default is 4 MiB
+	aheadOfAll   = 2048 * ahead     // of all responses: those that wait for their turn to be read stop no others
 )
 
 // httpLink returns a link over HTTP. Its requests end when life ends. It does not follow redirects to another origin
 // than the URL's. The SDK knows only the origin, because it quotes its URL in errors.
 func (b *Bridge) httpLink(life context.Context, end func(), sift wire.Sift) link {
 	at, _ := url.Parse(b.o.Server.URL) // was checked
-	inner := http.DefaultTransport.(*http.Transport).Clone()
-	inner.MaxResponseHeaderBytes = maxHeader
-	inner.DisableCompression = true // a few bytes of a stream could take as much time to decode as many
-	inner.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence, WriteByteTimeout: 2 * silence}
+	inner := newTransport()
 	open := newConns()
 	inner.DialContext = open.dial(inner.DialContext)
 	outer := &httpTransport{life: life, at: at, inner: &http.Client{Transport: inner, CheckRedirect: sameOrigin},
@@ -50,6 +49,16 @@ func (b *Bridge) httpLink(life context.Context, end func(), sift wire.Sift) link
 		end:       open.closeAll,
 		lastWords: func() string { return "" },
 	}
+}
+
+// newTransport returns the transport of a session.
+func newTransport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxResponseHeaderBytes = maxHeader
+	t.DisableCompression = true // a few bytes of a stream could take as much time to decode as many
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence, WriteByteTimeout: 2 * silence,
+		MaxReceiveBufferPerStream: ahead, MaxReceiveBufferPerConnection: aheadOfAll}
+	return t
 }
 
 func sameOrigin(r *http.Request, before []*http.Request) error {

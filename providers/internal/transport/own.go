@@ -17,6 +17,14 @@ const (
 // requests to a host share a connection: without PINGs a dead one would fail them, and their retries, for minutes.
 const silence = 15 * time.Second
 
+const (
+	// ahead is how many bytes of a response an HTTP/2 connection takes before somebody reads them. The default is 4 MiB,
+	// with which the responses of hundreds of requests have a gigabyte that nothing counts.
+	ahead = 64 << 10
+	// aheadOfAll is that for all responses of a connection: so many that those that are not read stop no others.
+	aheadOfAll = 2048 * ahead
+)
+
 // ownTransport returns the transport of requests that have none: [limited] with the limits above.
 var ownTransport = sync.OnceValue(func() http.RoundTripper {
 	usual, ok := http.DefaultTransport.(*http.Transport)
@@ -26,11 +34,12 @@ var ownTransport = sync.OnceValue(func() http.RoundTripper {
 	return limited(usual.Clone(), silence)
 })
 
-// limited returns a transport with a limit for headers and for the silence of HTTP/2 connections, in both directions.
-// It requests no compression: a few bytes of a reply could take as much time to read as many.
+// limited returns a transport with a limit for headers, for what HTTP/2 connections take ahead, and for their silence
+// in both directions. It requests no compression: a few bytes of a reply could take as much time to read as many.
 func limited(t *http.Transport, silence time.Duration) *http.Transport {
 	t.MaxResponseHeaderBytes = maxHeader
 	t.DisableCompression = true
-	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence, WriteByteTimeout: 2 * silence}
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence, WriteByteTimeout: 2 * silence,
+		MaxReceiveBufferPerStream: ahead, MaxReceiveBufferPerConnection: aheadOfAll}
 	return t
 }
