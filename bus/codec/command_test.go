@@ -176,6 +176,10 @@ func TestInvalidCommandsAreRejected(t *testing.T) {
 			schemas.RejectForeign},
 		{"a status", "abort", nats.Header{"Status": {"404"}, "Description": {"Message Not Found"}}, "",
 			schemas.RejectForeign},
+		{"a trace", "abort", nil, `{"server":{"name":"n1"},"request":{"header":{}},"events":[]}`, schemas.RejectForeign},
+		{"a trace at an inbox for prompts", "prompt", nil, `{"server":{"name":"n1"},"request":{"header":{}},"events":[]}`,
+			schemas.RejectForeign},
+		{"a compressed trace", "prompt", nats.Header{"Content-Encoding": {"gzip"}}, "\x1f\x8b", schemas.RejectForeign},
 		{"a commit", "prompt", nats.Header{"Loopbus-Commit": {"v2 1-1"}}, "[]", schemas.RejectForeign},
 		{"a tool call", "approve", nats.Header{"Loopbus-Dispatch": {"x"}}, `{"call":"c9"}`, schemas.RejectForeign},
 	}

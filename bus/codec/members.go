@@ -27,9 +27,11 @@ func eachMember(data []byte, f func(name string, value json.RawMessage)) bool {
 	return true
 }
 
-// answer is what shows that a JSON object is an answer of a stream, the JetStream API or the services framework.
+// answer is what shows that a JSON object is an answer of a stream, the JetStream API or the services framework, or a
+// trace of a message.
 type answer struct {
 	api, stream, seq, other bool
+	server, request, events bool // of a trace
 }
 
 func (a *answer) add(name string, value json.RawMessage) {
@@ -41,11 +43,19 @@ func (a *answer) add(name string, value json.RawMessage) {
 		a.stream = true
 	case "seq":
 		a.seq = true
+	case "server":
+		a.server = true
+	case "request":
+		a.request = true
+	case "events":
+		a.events = true
 	}
 	a.other = a.other || !publishAnswer[name]
 }
 
-func (a *answer) is() bool { return a.api || a.stream && a.seq && !a.other }
+func (a *answer) is() bool {
+	return a.api || a.stream && a.seq && !a.other || a.server && a.request && a.events
+}
 
 // isAnswer reports whether data is a JSON object that is an answer.
 func isAnswer(data []byte) bool {

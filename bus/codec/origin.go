@@ -13,10 +13,11 @@ import (
 )
 
 // A NATS server checks the permission for the subject of a publish, but not for its reply subject, to which it
-// publishes its answers: acknowledgements, errors, states of consumers and stored messages. So any client that may
-// publish a message can have the server publish an answer into the inbox of any session, and an answer must never be
-// taken for a command. Answers are recognised by their headers and by the members of their JSON (docs/protocol.md). A
-// message that could be from a client or from a server is rejected, and the error tells the sender what to add.
+// publishes its answers: acknowledgements, errors, states of consumers and stored messages. Nor does a server of a
+// cluster check where it publishes traces. So any client that may publish a message can have the server publish an
+// answer into the inbox of any session, and an answer must never be taken for a command. Answers are recognised by
+// their headers and by the members of their JSON (docs/protocol.md). A message that could be from a client or from a
+// server is rejected, and the error tells the sender what to add.
 
 // HeaderCommand is the name of the header with a command's kind. A client sets it if nothing else shows that a message
 // is a command.
@@ -29,9 +30,10 @@ const HeaderCommandID = "Loopbus-Command-Id"
 // apiType is the prefix of the member "type" in answers of the JetStream API and of the services framework of NATS.
 const apiType = "io.nats."
 
-// serverHeaders are headers of status messages, and of messages of loopbus that are not commands.
+// serverHeaders are headers of status messages, of compressed traces, and of messages of loopbus that are not commands.
 var serverHeaders = []string{
-	"Status", "Nats-Last-Consumer", "Nats-Pending-Messages", schemas.HeaderCommit, schemas.HeaderDispatch,
+	"Status", "Content-Encoding", "Nats-Last-Consumer", "Nats-Pending-Messages", schemas.HeaderCommit,
+	schemas.HeaderDispatch,
 }
 
 // addedHeaders are the headers that a server adds to a stored message in an answer.

@@ -21,6 +21,12 @@ type ClusterOptions struct {
 	Advertise string
 }
 
+// untraced are subjects to which no message from another server is traced. A server checks neither who has sent it nor
+// for what a stored message asks (docs/security.md). Requests of clients pass: each server announces its interest in
+// all of the API at once, and does not check messages.
+var untraced = []string{"$JS.API.STREAM.>", "$JS.API.CONSUMER.LEADER.>", "$JS.API.CONSUMER.RESET.>",
+	"$JS.API.CONSUMER.PAUSE.>", "$JS.API.CONSUMER.UNPIN.>"}
+
 func (o ClusterOptions) enabled() bool { return o.Name != "" }
 
 // apply sets the options of nats-server.
@@ -35,7 +41,8 @@ func (o ClusterOptions) apply(to *server.Options) error {
 	if len(o.Routes) < 2 {
 		return fmt.Errorf("cluster %s: %d routes given, the servers of a cluster are two at least", o.Name, len(o.Routes))
 	}
-	to.Cluster = server.ClusterOpts{Name: o.Name, Host: host, Port: port, Advertise: o.Advertise}
+	to.Cluster = server.ClusterOpts{Name: o.Name, Host: host, Port: port, Advertise: o.Advertise,
+		Permissions: &server.RoutePermissions{Import: &server.SubjectPermission{Deny: untraced}}}
 	for _, address := range o.Routes {
 		if _, _, err := splitAddress(address); err != nil {
 			return fmt.Errorf("cluster %s: route: %w", o.Name, err)

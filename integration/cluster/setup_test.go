@@ -136,6 +136,7 @@ func TestWithReplicas(t *testing.T) {
 	if err := streams.Setup(t.Context(), system.Connect(t, c.URL(), "setup"), replicated); err != nil {
 		t.Fatal(err)
 	}
+	t.Run("traces purge nothing", func(t *testing.T) { tracesPurgeNothing(t, c) })
 	t.Run("one of many writers passes", func(t *testing.T) { oneOfManyWritersPasses(t, c) })
 	t.Run("the bound of a subject", func(t *testing.T) { theBoundOfASubject(t, c) })
 	t.Run("profiles under answers", func(t *testing.T) { profilesUnderAnswers(t, c) })
