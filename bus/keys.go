@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -76,9 +77,17 @@ func (k *Keys) request(ctx context.Context, provider string) ([]byte, error) {
 			Code: schemas.FailureConnection, Err: fmt.Errorf("key service: request at %s: %w", subject, err),
 		}
 	}
-	if code := m.Header.Get(micro.ErrorCodeHeader); code != "" { // the description is left out: it may contain a secret
+	if code := m.Header.Get(micro.ErrorCodeHeader); code != "" { // code and description may contain a secret
 		return nil, schemas.NewFailure(schemas.FailureAuth,
-			fmt.Sprintf("key service refused the key at %s with code %.16q", subject, code))
+			fmt.Sprintf("key service refused the key at %s with code %q", subject, numeric(code)))
 	}
 	return m.Data, nil
+}
+
+// numeric returns a code that is a number, and nothing of another.
+func numeric(code string) string {
+	if _, err := strconv.ParseUint(code, 10, 16); err != nil {
+		return ""
+	}
+	return code
 }

@@ -113,6 +113,12 @@ func TestKeyServiceFailures(t *testing.T) {
 				out.Header.Set(micro.ErrorHeader, "not with "+secret)
 				_ = m.RespondMsg(out)
 			}},
+		{"refuses with the key as its code", "openai", `refused the key at agent.key.openai with code ""`,
+			schemas.FailureAuth, validFor(time.Hour), func(m *nats.Msg) {
+				out := nats.NewMsg(m.Reply)
+				out.Header.Set(micro.ErrorCodeHeader, secret)
+				_ = m.RespondMsg(out)
+			}},
 		{"is not asked", "a.>", "illegal subject", schemas.FailureUnknown, validFor(time.Hour), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -173,6 +173,28 @@ func TestUnansweredApprovalIsDenied(t *testing.T) {
 		Call: "c9", ToolCallID: "t1", By: "time", Reason: "Nobody approved the call within 1m0s"})
 }
 
+// A process that loads the session after the limits have passed, because of one timer of many, does not have the others
+// fire once more at once: they are in the inbox.
+func TestLimitsThatHavePassedAreSetForLater(t *testing.T) {
+	t.Parallel()
+	timers := timetable{}
+	wait := func(o *host.Options) { o.Timers = timers }
+	r := looptest.New(t, looptest.ToolThenDone("t1", "t2"), asking, wait)
+	r.Deliver("p1", looptest.Prompt("go"))
+	if len(timers) != 2 {
+		t.Fatalf("timers %v", timers)
+	}
+	asked := lastAsked(r)
+	clear(timers)
+	late := new(jumping)
+	late.jump(2 * time.Minute)
+	r.Host = r.NewHost(looptest.ToolThenDone("t1", "t2"), asking, wait, func(o *host.Options) { o.Clock = late })
+	r.Deliver("steer", &schemas.Steer{Input: schemas.Input{Text: "hi"}})
+	if at := timers["approval_"+string(asked)+" r2"]; !at.After(late.Now()) {
+		t.Errorf("the timer is set for %s, it is %s", at, late.Now())
+	}
+}
+
 // TestCallWaitingForApprovalDelaysNoOther has the hook require an approval for one call of two.
 func TestCallWaitingForApprovalDelaysNoOther(t *testing.T) {
 	t.Parallel()

@@ -60,12 +60,19 @@ func (d *Driver) disarmDeadline() {
 	})
 }
 
+// lateLimit is how much later a timer is set whose time has passed when the session is loaded. Mostly it has fired and
+// is in the inbox: set at once, those of hundreds of calls would fire again with each load.
+const lateLimit = 10 * time.Second
+
 // setApprovalTimer sets the timer that denies the call when nobody has answered. Every process that loads the session
 // sets it again, because the one before may have died before it did.
 func (d *Driver) setApprovalTimer(ctx context.Context, call loop.Call) error {
 	until := call.Approval.Until()
 	if until.IsZero() || d.o.Timers == nil {
 		return nil
+	}
+	if now := d.o.Clock.Now(); until.Before(now) {
+		until = now.Add(lateLimit)
 	}
 	timer := schemas.Timer{Name: schemas.TimerApproval + "_" + string(call.Key), Call: string(call.Key)}
 	if err := d.schedule(ctx, until, &timer); err != nil {
