@@ -69,6 +69,10 @@ func (s *State) TooLarge(r schemas.ToolResult) string {
 // partBytes is an estimate of what a message, an input or a tool takes besides its texts.
 const partBytes = 256
 
+// callBytes is the same for a call of the turn under way, with its decision, its approval and what the driver knows of
+// it. Measured with 256 calls that wait for approval: 3.5 KB each.
+const callBytes = 3 << 10
+
 // Bytes estimates the memory of the state: its context, its settings, its tools, the calls under way and the inputs
 // that wait. It counts each text that may be large.
 func (s *State) Bytes() (n int) {
@@ -205,7 +209,7 @@ func (t *Turn) bytes() (n int) {
 		n = schemas.Messages{t.Reply}.Size()
 	}
 	for _, c := range t.Calls {
-		n += partBytes + len(c.ToolCall.Arguments)
+		n += callBytes + len(c.ToolCall.Arguments)
 		n += decisionBytes(c.Decision)
 		if a := c.Approval; a != nil {
 			n += len(a.Args)

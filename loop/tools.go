@@ -232,14 +232,24 @@ func (a acceptance) answer(approved bool, d schemas.ApprovalAnswer, args json.Ra
 	})
 }
 
-// expired returns the events of the timer of an approval.
+// expired returns the events of the timer of an approval: its call is denied, and so is each whose limit has passed when
+// the timer fired.
 func (a acceptance) expired(d *schemas.Timer) []schemas.EventData {
-	c := a.s.Call(schemas.CallKey(d.Call))
-	if c == nil || !c.AwaitsApproval() || c.Approval.TimeoutMs == 0 {
+	var denied []schemas.EventData
+	if a.s.Run == nil || a.s.Run.Turn == nil {
 		return nil
 	}
-	waited := schemas.Milliseconds(c.Approval.TimeoutMs)
-	return a.applied(&schemas.ApprovalResolved{
-		Call: c.Key, ToolCallID: c.ToolCall.ID, By: byTime, Reason: fmt.Sprintf("Nobody approved the call within %s", waited),
-	})
+	for _, c := range a.s.Run.Turn.Calls {
+		if !c.AwaitsApproval() || c.Approval.TimeoutMs == 0 ||
+			c.Key != schemas.CallKey(d.Call) && a.c.Time.Before(c.Approval.Until()) {
+			continue
+		}
+		waited := schemas.Milliseconds(c.Approval.TimeoutMs)
+		denied = append(denied, &schemas.ApprovalResolved{Call: c.Key, ToolCallID: c.ToolCall.ID, By: byTime,
+			Reason: fmt.Sprintf("Nobody approved the call within %s", waited)})
+	}
+	if len(denied) == 0 {
+		return nil
+	}
+	return a.applied(denied...)
 }

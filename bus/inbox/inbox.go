@@ -43,6 +43,7 @@ type Inbox struct {
 	swept uint64 // below this sequence the stream has no message left that no consumer delivers
 
 	replicated atomic.Bool // the stream, when the newest consumer was created
+	clearing   atomic.Bool // a search for messages that are not delivered is under way
 
 	name atomic.Pointer[string] // of the stream for ids of commands; set before anything is delivered
 

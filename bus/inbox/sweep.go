@@ -87,13 +87,17 @@ func (in *Inbox) remove(ctx context.Context, seq uint64) error {
 	if err != nil || !found || !in.undeliverable(m.Subject) {
 		return err
 	}
+	return in.takeOut(ctx, m, "no consumer is given what has this subject")
+}
+
+// takeOut moves a message that is not delivered to the dead letters.
+func (in *Inbox) takeOut(ctx context.Context, m natsio.Stored, why string) error {
 	session, _, err := in.conn.Subjects().ParseCommand(m.Subject)
 	if err != nil {
 		session = schemas.NoSession
 	}
 	b := &body{subject: m.Subject, header: m.Header, data: m.Data}
-	why := string(schemas.RejectForeign) + ": no consumer is given what has this subject"
-	if err := in.bury(ctx, session, m.Sequence, b, why); err != nil {
+	if err := in.bury(ctx, session, m.Sequence, b, string(schemas.RejectForeign)+": "+why); err != nil {
 		return err
 	}
 	err = in.stream.DeleteMsg(ctx, m.Sequence)

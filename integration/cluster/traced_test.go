@@ -13,6 +13,7 @@ import (
 
 	"github.com/loopbus/loopbus/integration/internal/cluster"
 	"github.com/loopbus/loopbus/integration/internal/system"
+	"github.com/loopbus/loopbus/schemas"
 )
 
 // publishHidden publishes a message that asks for a trace, hidden behind a status line from the server that would check
@@ -87,5 +88,56 @@ func tracesPurgeNothing(t *testing.T, c *cluster.Cluster) {
 	}
 	if err := reader.JetStream().DeleteStream(t.Context(), "asks"); err != nil {
 		t.Error(err)
+	}
+}
+
+// Commands that ask for a trace to the API are not delivered to runners at other servers. They are moved to the dead
+// letters, and nobody waits for them.
+func tracedCommandsAreRemoved(t *testing.T, c *cluster.Cluster) {
+	conn := system.Connect(t, c.URL(), "sender")
+	one := system.Start(t, c.URLOf(0), system.Options{Model: worker(t), Tools: toolsOf(new(counted)), Streams: replicated})
+	one.Prompted(t, "before", "go", 1)
+	stream := func(name string) jetstream.Stream {
+		s, err := conn.JetStream().Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	commands, dead := stream(schemas.StreamCommands), stream(schemas.StreamDead)
+	system.Eventually(t, "another server than the runner's leads its consumer", func() bool {
+		for info := range commands.ListConsumers(t.Context()).Info() {
+			if info.Cluster.Leader != "" && info.Cluster.Leader != one.Client.NATS().ConnectedServerName() {
+				return true
+			}
+			step := "$JS.API.CONSUMER.LEADER.STEPDOWN." + schemas.StreamCommands + "." + info.Name
+			if _, err := conn.NATS().RequestWithContext(t.Context(), step, nil); err != nil {
+				t.Error(err)
+			}
+		}
+		return false
+	})
+	const sent = 9
+	for i := range sent {
+		address := strings.TrimPrefix(c.URLOf(i%c.Size()), "nats://")
+		publishHidden(t, address, "agent.cmd.traced.approve", "$JS.API.STREAM.PURGE.AGENT_EVT")
+	}
+	one.Prompted(t, "traced", "go", 1)
+	one.Prompted(t, "after", "go", 1)
+	one.EmptyInbox(t)
+	after, traced := stream(schemas.StreamDead), 0
+	first := dead.CachedInfo().State.LastSeq + 1
+	for seq := first; seq <= after.CachedInfo().State.LastSeq; seq++ {
+		m, err := after.GetMsg(t.Context(), seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(m.Header.Get(schemas.HeaderDeadReason), "asks servers for a trace") {
+			traced++
+		}
+	}
+	// Meanwhile another consumer may have delivered some, if the runner's server leads it.
+	if n := after.CachedInfo().State.LastSeq + 1 - first; n != sent || traced == 0 {
+		t.Errorf("%d dead letters, %d of them as they ask for a trace; want %d", n, traced, sent)
 	}
 }

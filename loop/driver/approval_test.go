@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -173,25 +174,50 @@ func TestUnansweredApprovalIsDenied(t *testing.T) {
 		Call: "c9", ToolCallID: "t1", By: "time", Reason: "Nobody approved the call within 1m0s"})
 }
 
-// A process that loads the session after the limits have passed, because of one timer of many, does not have the others
-// fire once more at once: they are in the inbox.
-func TestLimitsThatHavePassedAreSetForLater(t *testing.T) {
+// One timer limits the waits of all calls of a reply: those whose limit has passed when it fires are denied, and it is
+// set again for the next.
+func TestCallsShareATimer(t *testing.T) {
 	t.Parallel()
 	timers := timetable{}
-	wait := func(o *host.Options) { o.Timers = timers }
+	r := looptest.New(t, looptest.ToolThenDone("t1", "t2", "t3"), asking, func(o *host.Options) { o.Timers = timers })
+	r.Deliver("p1", looptest.Prompt("go"))
+	if _, ok := timers["approval_c9 r2"]; !ok || len(timers) != 1 {
+		t.Fatalf("timers %v, want one for the first call", timers)
+	}
+	r.Deliver("due", &schemas.Timer{Name: "approval_c9", Call: "c9", RunID: "r2"}) // by this clock no other has passed
+	if len(timers) != 2 || r.Count(schemas.EventApprovalResolved) != 1 {
+		t.Fatalf("timers %v, %d calls are denied", timers, r.Count(schemas.EventApprovalResolved))
+	}
+	delete(timers, "approval_c9 r2")
+	for name, at := range timers {
+		name, _, _ = strings.Cut(name, " ")
+		call := strings.TrimPrefix(name, "approval_")
+		c := looptest.Command("due again", &schemas.Timer{Name: name, Call: call, RunID: "r2"})
+		c.Time = at
+		if err := r.Host.Deliver(t.Context(), c, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.WantEnd(schemas.EndNoToolCalls)
+	if n := r.Count(schemas.EventApprovalResolved); n != 3 || len(timers) != 1 {
+		t.Errorf("%d calls are denied, timers %v", n, timers)
+	}
+}
+
+// A process that loads the session after a limit has passed does not have the timer fire once more at once: it is in the
+// inbox.
+func TestLimitsThatHavePassedAreSetForLater(t *testing.T) {
+	t.Parallel()
+	timers, late := timetable{}, new(jumping)
+	wait := func(o *host.Options) { o.Timers, o.Clock = timers, late }
 	r := looptest.New(t, looptest.ToolThenDone("t1", "t2"), asking, wait)
 	r.Deliver("p1", looptest.Prompt("go"))
-	if len(timers) != 2 {
-		t.Fatalf("timers %v", timers)
-	}
-	asked := lastAsked(r)
 	clear(timers)
-	late := new(jumping)
 	late.jump(2 * time.Minute)
-	r.Host = r.NewHost(looptest.ToolThenDone("t1", "t2"), asking, wait, func(o *host.Options) { o.Clock = late })
+	r.Host = r.NewHost(looptest.ToolThenDone("t1", "t2"), asking, wait)
 	r.Deliver("steer", &schemas.Steer{Input: schemas.Input{Text: "hi"}})
-	if at := timers["approval_"+string(asked)+" r2"]; !at.After(late.Now()) {
-		t.Errorf("the timer is set for %s, it is %s", at, late.Now())
+	if at := timers["approval_c9 r2"]; !at.After(late.Now()) || len(timers) != 1 {
+		t.Errorf("it is %s, the timers are %v", late.Now(), timers)
 	}
 }
 

@@ -78,6 +78,9 @@ func (d *Driver) beginCalls(ctx context.Context, step loop.RunTools) error {
 			return err
 		}
 	}
+	if err := d.limitApprovals(ctx); err != nil {
+		return err
+	}
 	if ready := d.dequeue(step); len(ready) > 0 {
 		return d.dispatch(ctx, ready)
 	}

@@ -109,6 +109,7 @@ type Driver struct {
 	counting  background.Requests // adds what replies used to the budget of their profile
 	recounted bool                // [Driver.recount] has run
 	wakesAt   time.Time           // when the retry timer that was set last fires
+	limited   schemas.CallKey     // for whose limit the timer of approvals was set last
 	fired     int64               // the time of the latest retry timer that has fired, in ms since the epoch
 	grace     chan struct{}       // closed when cancelled tools have had their time; nil before they were cancelled
 }

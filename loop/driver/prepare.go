@@ -163,9 +163,6 @@ func (d *Driver) approve(ctx context.Context, i int, args json.RawMessage) (agre
 		call, _, _ = d.call(i) // which may have been answered in between
 	}
 	if call.AwaitsApproval() {
-		if err := d.setApprovalTimer(ctx, call); err != nil {
-			return nil, err
-		}
 		d.begun[call.Key] = &begunCall{waiting: true}
 		return nil, errAwaitsApproval
 	}

@@ -61,25 +61,50 @@ func (d *Driver) disarmDeadline() {
 }
 
 // lateLimit is how much later a timer is set whose time has passed when the session is loaded. Mostly it has fired and
-// is in the inbox: set at once, those of hundreds of calls would fire again with each load.
+// is in the inbox: set at once, it would fire again with each load.
 const lateLimit = 10 * time.Second
 
-// setApprovalTimer sets the timer that denies the call when nobody has answered. Every process that loads the session
+// limitApprovals sets the timer that denies what nobody has answered: one for all calls that wait, for the first limit.
+// A timer for each of hundreds of calls would keep the inbox of all sessions busy. Every process that loads the session
 // sets it again, because the one before may have died before it did.
-func (d *Driver) setApprovalTimer(ctx context.Context, call loop.Call) error {
-	until := call.Approval.Until()
-	if until.IsZero() || d.o.Timers == nil {
+func (d *Driver) limitApprovals(ctx context.Context) error {
+	first := d.firstLimit()
+	if first == nil || first.Key == d.limited || d.o.Timers == nil {
 		return nil
 	}
-	if now := d.o.Clock.Now(); until.Before(now) {
-		until = now.Add(lateLimit)
+	at := first.Approval.Until().Add(spareTime(first.Approval.TimeoutMs))
+	if now := d.o.Clock.Now(); at.Before(now) {
+		at = now.Add(lateLimit)
 	}
-	timer := schemas.Timer{Name: schemas.TimerApproval + "_" + string(call.Key), Call: string(call.Key)}
-	if err := d.schedule(ctx, until, &timer); err != nil {
-		return fmt.Errorf("limit the wait for approval of call %s of session %s to %s: %w", call.Key, d.session,
-			schemas.Milliseconds(call.Approval.TimeoutMs), err)
+	timer := schemas.Timer{Name: schemas.TimerApproval + "_" + string(first.Key), Call: string(first.Key)}
+	if err := d.schedule(ctx, at, &timer); err != nil {
+		return fmt.Errorf("limit the wait for approval of call %s of session %s to %s: %w", first.Key, d.session,
+			schemas.Milliseconds(first.Approval.TimeoutMs), err)
 	}
+	d.limited = first.Key
 	return nil
+}
+
+// firstLimit returns the call whose wait for approval is over first, nil if there is none.
+func (d *Driver) firstLimit() (first *loop.Call) {
+	d.View(func(s *loop.State) {
+		if s.Run == nil || s.Run.Turn == nil {
+			return
+		}
+		for _, c := range s.Run.Turn.Calls {
+			if c.AwaitsApproval() && c.Approval.TimeoutMs > 0 &&
+				(first == nil || c.Approval.Until().Before(first.Approval.Until())) {
+				first = &c
+			}
+		}
+	})
+	return first
+}
+
+// spareTime is how much later than the first limit the timer fires: the calls of a reply are requested one after the
+// other, and those whose limits pass in that time are denied together.
+func spareTime(timeoutMs int64) time.Duration {
+	return min(time.Second, schemas.Milliseconds(timeoutMs)/10)
 }
 
 // maxAwake is the longest wait for which a session stays awake. For a longer one it rests, and a timer in its inbox

@@ -57,6 +57,7 @@ func (q *queue) First(context.Context, reader.Place, uint64) (uint64, error) { r
 func (q *queue) Stored(context.Context, *reader.Consumer) (map[reader.Place]int, error) {
 	return nil, nil
 }
+func (q *queue) Clear()                                        {}
 func (q *queue) Ack(reply string)                              { q.acked <- reply }
 func (q *queue) Refetch(context.Context, *reader.Message) bool { return false }
 

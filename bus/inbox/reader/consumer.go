@@ -111,6 +111,9 @@ func (r *Reader) reconcile(ctx context.Context) (again <-chan time.Time) {
 	}
 	if now != nil && broken {
 		r.o.Logger.Warn("replacing the consumer of the inbox", "reason", now.broken)
+		if errors.Is(now.broken, errMissing) || errors.Is(now.broken, errSkipped) {
+			r.o.Queue.Clear()
+		}
 		s.unverified = true
 	}
 	if err := r.replace(ctx, view, now, wants); err != nil {

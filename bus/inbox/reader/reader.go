@@ -58,6 +58,8 @@ type Queue interface {
 	// all that it knows of. It returns nil if the consumer has more to deliver, if no consumer of this queue skips
 	// messages, or if there are too many messages to look at.
 	Stored(ctx context.Context, c *Consumer) (map[Place]int, error)
+	// Clear begins to remove messages that no consumer delivers. It does not wait.
+	Clear()
 	// Ack acknowledges the delivery with this reply subject. It does not wait for an answer.
 	Ack(reply string)
 	// Refetch reports whether a message was deleted from the stream. If it is still stored, Refetch reads the payload
