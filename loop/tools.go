@@ -232,8 +232,8 @@ func (a acceptance) answer(approved bool, d schemas.ApprovalAnswer, args json.Ra
 	})
 }
 
-// expired returns the events of the timer of an approval: its call is denied, and so is each whose limit has passed when
-// the timer fired.
+// expired returns the events of the timer of an approval: its call is denied, and so is each whose limit has passed
+// when the timer fired.
 func (a acceptance) expired(d *schemas.Timer) []schemas.EventData {
 	var denied []schemas.EventData
 	if a.s.Run == nil || a.s.Run.Turn == nil {
