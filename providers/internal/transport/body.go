@@ -22,6 +22,8 @@ type body struct {
 	limit  *time.Timer // calls cancel after errorBodyTime; nil for a successful response
 	most   int64       // the limit for the bytes of a successful response
 	left   int64       // bytes that may still be read; for a successful response one more than the limit
+	server string      // which has turns of its own
+	turn   turn        // to decode what was read last
 }
 
 // Read reads from the response. If the connection breaks, the error is a [CutError]. If the request's context is done,
@@ -34,10 +36,14 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, b.limitError()
 	}
+	b.turn.leave()
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
-	if b.limit != nil {
+	switch {
+	case b.limit != nil:
 		b.tap.keep(p[:n])
+	case n > 0:
+		b.turn.take(b.ctx, b.server)
 	}
 	switch {
 	case err == nil || errors.Is(err, io.EOF):
@@ -62,6 +68,7 @@ func (b *body) Close() error {
 	if b.limit != nil {
 		b.limit.Stop()
 	}
+	b.turn.leave()
 	err := b.ReadCloser.Close()
 	b.cancel()
 	return err

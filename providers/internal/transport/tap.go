@@ -128,7 +128,8 @@ func readable(encoding string) bool { return encoding == "" || strings.EqualFold
 // body returns the response's body with its limits. A response that is neither successful nor failed, such as a
 // redirect without a location, has the limit of a failed one.
 func (t *Tap) body(r *http.Request, resp *http.Response, cancel context.CancelFunc) *body {
-	b := &body{ReadCloser: resp.Body, tap: t, ctx: r.Context(), cancel: cancel, most: t.limits.Body}
+	b := &body{ReadCloser: resp.Body, tap: t, ctx: r.Context(), cancel: cancel, most: t.limits.Body,
+		server: t.req.Model.BaseURL}
 	switch {
 	case resp.StatusCode >= 400:
 		b.limit, b.left = time.AfterFunc(errorBodyTime, cancel), t.limits.ErrorBody
