@@ -38,13 +38,13 @@ func described(s driver.SpanStart) (name string, kind trace.SpanKind, attrs []at
 			name += " " + s.Profile
 		}
 	case driver.SpanModelCall:
-		name, kind = "chat "+s.Model.ID, trace.SpanKindClient
-		attrs = append(attrs, semconv.GenAIOperationNameChat, semconv.GenAIRequestModel(s.Model.ID),
+		name, kind = "chat "+brief(s.Model.ID), trace.SpanKindClient
+		attrs = append(attrs, semconv.GenAIOperationNameChat, semconv.GenAIRequestModel(brief(s.Model.ID)),
 			semconv.GenAIRequestStream(true), provider(s.Model))
 	case driver.SpanToolCall:
-		name = "execute_tool " + s.Tool
-		attrs = append(attrs, semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(s.Tool),
-			semconv.GenAIToolCallID(s.ToolCallID), semconv.GenAIToolType("function"))
+		name = "execute_tool " + brief(s.Tool)
+		attrs = append(attrs, semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(brief(s.Tool)),
+			semconv.GenAIToolCallID(brief(s.ToolCallID)), semconv.GenAIToolType("function"))
 	default:
 		name = "agent " + string(s.Kind)
 	}
@@ -97,9 +97,9 @@ func (s span) End(e driver.SpanEnd) {
 // replied returns the attributes of a model's reply, without its content.
 func replied(m *schemas.AssistantMessage) []attribute.KeyValue {
 	attrs := append(used(m.Usage), semconv.GenAIResponseFinishReasons(string(m.StopReason)),
-		semconv.GenAIResponseModel(cmp.Or(m.ResponseModel, m.Model)))
+		semconv.GenAIResponseModel(brief(cmp.Or(m.ResponseModel, m.Model))))
 	if m.ResponseID != "" {
-		attrs = append(attrs, semconv.GenAIResponseID(m.ResponseID))
+		attrs = append(attrs, semconv.GenAIResponseID(brief(m.ResponseID)))
 	}
 	return attrs
 }

@@ -54,8 +54,17 @@ func NewTraces(ctx context.Context, endpoint, program, id string) (*Traces, erro
 
 var errElsewhere = errors.New("the collector redirects to another host, which is not followed")
 
-// maxAttribute limits the characters of an attribute: a vendor chooses the id of a reply.
-const maxAttribute = 4096
+// maxAttribute limits the bytes of an attribute: a vendor chooses the id of a reply.
+const maxAttribute = 1024
+
+// brief returns what a span has of a text that others have chosen. It is a copy: thousands of spans wait for a
+// collector that does not answer, and the SDK cuts a text without letting go of the rest.
+func brief(text string) string {
+	if len(text) > maxAttribute {
+		text = strings.ToValidUTF8(text[:maxAttribute], "")
+	}
+	return strings.Clone(text)
+}
 
 // TracesTo returns traces with another exporter, for tests.
 func TracesTo(to sdktrace.TracerProviderOption, program, id string) *Traces {

@@ -21,8 +21,8 @@ func (t *Traces) Execute(ctx context.Context, req schemas.ToolRequest) (context.
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 			semconv.MessagingSystemKey.String("nats"), semconv.MessagingDestinationName(schemas.StreamTools),
 			semconv.MessagingOperationTypeProcess, semconv.MessagingOperationName("process"),
-			semconv.GenAIConversationID(req.Session), semconv.GenAIToolName(req.ToolName),
-			semconv.GenAIToolCallID(req.ToolCallID)))
+			semconv.GenAIConversationID(req.Session), semconv.GenAIToolName(brief(req.ToolName)),
+			semconv.GenAIToolCallID(brief(req.ToolCallID))))
 	return ctx, func(outcome string) {
 		if outcome != "ok" {
 			s.SetAttributes(semconv.ErrorTypeKey.String(outcome))
