@@ -61,6 +61,26 @@ func (h handler) GiveUp(ctx context.Context, m *reader.Message, reason string) e
 	return h.reject(ctx, m, id, &codec.RejectError{Code: schemas.RejectDelivery, Reason: reason})
 }
 
+// Refuse makes a dead letter of a message. The session's log does not have it: the session may have no memory to be
+// loaded.
+func (h handler) Refuse(ctx context.Context, m *reader.Message, reason string) error {
+	b := m.Body.(*body)
+	if b.dropped && queue(h).Refetch(ctx, m) {
+		return nil // it was deleted
+	}
+	if b.dropped {
+		return errDropped
+	}
+	defer b.done()
+	ctx, cancel := context.WithTimeout(ctx, h.o.RejectTimeout)
+	defer cancel()
+	if err := h.bury(ctx, m.Session, m.Seq, b.letter(), reason); err != nil {
+		return err
+	}
+	h.o.Logger.Warn("command refused", "session", m.Session, "seq", m.Seq, "why", reason)
+	return nil
+}
+
 // deliver returns the id of the command, or "" if the message is no command.
 func (in *Inbox) deliver(ctx context.Context, m *reader.Message, entered func()) (id string, err error) {
 	b := m.Body.(*body)

@@ -166,9 +166,7 @@ func inherits(kind schemas.CommandKind) bool {
 // kindOf returns what kind of message a command is where places are few.
 func kindOf(kind schemas.CommandKind) reader.Kind {
 	switch kind {
-	case schemas.CommandTimer:
-		return reader.Timer
-	case schemas.CommandSubagentResult, schemas.CommandSubagentPrompt, schemas.CommandSubagentAbort:
+	case schemas.CommandTimer, schemas.CommandSubagentResult, schemas.CommandSubagentPrompt, schemas.CommandSubagentAbort:
 		return reader.System
 	case schemas.CommandToolResult:
 		return reader.Result

@@ -26,7 +26,6 @@ type Kind int
 // of one tool may send results to every session, too.
 const (
 	System  Kind = iota // what the session itself has requested: it keeps its places
-	Timer               // that the session has set: a refused one is set again for later
 	Command             // what a client sends by itself
 	Urgent              // such a command that only continues a run
 	Result              // of a tool
