@@ -36,16 +36,9 @@ func (q *queries) allApprovals(ctx context.Context, _ string, data []byte) (any,
 		return nil, err
 	}
 	v := q.o.Index.View()
-	var all []schemas.PendingApproval
-	for _, e := range v.Entries {
-		all = append(all, e.Waiting...)
-	}
-	slices.SortFunc(all, comparePending)
+	all := oldest(v.Entries, c, p.items+1) // one more shows that there is another page
 	answer := schemas.ApprovalsPage{Revision: v.Revision, Approvals: []schemas.PendingApproval{}, Partial: v.Partial}
 	for i, a := range all {
-		if c.Place.Session != "" && comparePending(a, c.pending()) <= 0 {
-			continue
-		}
 		if !p.fits(a) {
 			answer.Next = behindPending(v.Revision, all[max(i-1, 0)]).encode()
 			break
@@ -53,6 +46,27 @@ func (q *queries) allApprovals(ctx context.Context, _ string, data []byte) (any,
 		answer.Approvals = append(answer.Approvals, a)
 	}
 	return answer, nil
+}
+
+// oldest returns the first calls that wait, in their order, of those behind a cursor. All of them may take hundreds of
+// megabytes, so it has twice as many as it returns, at most.
+func oldest(entries []*index.Entry, c cursor, most int) (all []schemas.PendingApproval) {
+	keep := func() {
+		slices.SortFunc(all, comparePending)
+		all = slices.Delete(all, min(most, len(all)), len(all))
+	}
+	for _, e := range entries {
+		for _, a := range e.Waiting {
+			if c.Place.Session != "" && comparePending(a, c.pending()) <= 0 {
+				continue
+			}
+			if all = append(all, a); len(all) >= 2*most {
+				keep()
+			}
+		}
+	}
+	keep()
+	return all
 }
 
 func withoutArgs(a schemas.PendingApproval) schemas.PendingApproval {

@@ -13,7 +13,7 @@ import (
 // and reasons, so that it fits a message of the bucket whatever a model requests in one reply.
 const (
 	maxWaiting  = 2048
-	maxDetailed = 256
+	maxDetailed = 16
 	maxArgs     = 1 << 10
 )
 

@@ -253,3 +253,21 @@ func TestPending(t *testing.T) {
 		}
 	}
 }
+
+// A session whose reply has as many calls as it may, and all wait, is in the memory of every runner.
+func TestWaitingCallsTakeLittle(t *testing.T) {
+	t.Parallel()
+	e := new(index.Entry)
+	at := time.UnixMilli(1)
+	args := json.RawMessage(`"` + strings.Repeat("a", 1000) + `"`)
+	for n := range uint64(256) {
+		if !e.Apply(schemas.Event{Session: "s1", Seq: n + 1, Time: at, Data: &schemas.ApprovalRequested{
+			Call: schemas.NewCallKey(n + 1), ToolCallID: strings.Repeat("t", 1000), ToolName: "bash", Args: args,
+			Digest: strings.Repeat("d", 64), Reason: strings.Repeat("because ", 1000), TimeoutMs: 1000}}) {
+			t.Fatal("not the next event")
+		}
+	}
+	if raw, err := schemas.Marshal(e); err != nil || len(raw) > 120<<10 || len(e.Waiting) != 256 {
+		t.Errorf("%d calls take %d bytes, %v", len(e.Waiting), len(raw), err)
+	}
+}
