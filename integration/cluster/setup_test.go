@@ -137,10 +137,10 @@ func TestWithReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("traces purge nothing", func(t *testing.T) { tracesPurgeNothing(t, c) })
-	t.Run("traced commands are removed", func(t *testing.T) { tracedCommandsAreRemoved(t, c) })
 	t.Run("one of many writers passes", func(t *testing.T) { oneOfManyWritersPasses(t, c) })
 	t.Run("the bound of a subject", func(t *testing.T) { theBoundOfASubject(t, c) })
 	t.Run("profiles under answers", func(t *testing.T) { profilesUnderAnswers(t, c) })
+	t.Run("traced commands are removed", func(t *testing.T) { tracedCommandsAreRemoved(t, c) })
 }
 
 // Of many writers that name the same last event at the same time, replicas let one pass, and tell the others in words
