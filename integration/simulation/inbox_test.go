@@ -116,6 +116,9 @@ func (in *inbox) Reads(ctx context.Context, name string) ([]int, error) {
 	return ask(ctx, in.process, "reads", func() ([]int, error) { return in.queue.reads(name) })
 }
 
+// Clear has nothing to remove: the simulated server delivers everything.
+func (in *inbox) Clear() {}
+
 func (in *inbox) Counts(ctx context.Context, name string) (delivered, settled uint64, err error) {
 	i, err := ask(ctx, in.process, "info", func() (info, error) { return in.queue.info(name) })
 	return i.delivered, i.settled, err
