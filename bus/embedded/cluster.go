@@ -8,7 +8,7 @@ import (
 )
 
 // ClusterOptions make a server a member of a cluster. Every member has its own server name, and the same Name and
-// Routes here.
+// Routes here. Its routes deny what [Untraced] returns.
 type ClusterOptions struct {
 	// Name of the cluster; empty for a server without a cluster.
 	Name string
@@ -21,11 +21,14 @@ type ClusterOptions struct {
 	Advertise string
 }
 
-// untraced are subjects to which no message from another server is traced. A server checks neither who has sent it nor
-// for what a stored message asks (docs/security.md). Requests of clients pass: each server announces its interest in
-// all of the API at once, and does not check messages.
-var untraced = []string{"$JS.API.STREAM.>", "$JS.API.CONSUMER.LEADER.>", "$JS.API.CONSUMER.RESET.>",
-	"$JS.API.CONSUMER.PAUSE.>", "$JS.API.CONSUMER.UNPIN.>"}
+// Untraced returns the subjects that the import permissions of a cluster's routes have to deny: to these no message
+// from another server is traced then. A server checks neither who has sent such a message nor for what it asks
+// (docs/security.md#clusters). Requests of clients pass: each server announces its interest in all of the API at once,
+// and does not check messages. The caller owns the slice.
+func Untraced() []string {
+	return []string{"$JS.API.STREAM.>", "$JS.API.CONSUMER.LEADER.>", "$JS.API.CONSUMER.PAUSE.>",
+		"$JS.API.CONSUMER.RESET.>", "$JS.API.CONSUMER.UNPIN.>"}
+}
 
 func (o ClusterOptions) enabled() bool { return o.Name != "" }
 
@@ -42,7 +45,7 @@ func (o ClusterOptions) apply(to *server.Options) error {
 		return fmt.Errorf("cluster %s: %d routes given, the servers of a cluster are two at least", o.Name, len(o.Routes))
 	}
 	to.Cluster = server.ClusterOpts{Name: o.Name, Host: host, Port: port, Advertise: o.Advertise,
-		Permissions: &server.RoutePermissions{Import: &server.SubjectPermission{Deny: untraced}}}
+		Permissions: &server.RoutePermissions{Import: &server.SubjectPermission{Deny: Untraced()}}}
 	for _, address := range o.Routes {
 		if _, _, err := splitAddress(address); err != nil {
 			return fmt.Errorf("cluster %s: route: %w", o.Name, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/loopbus/loopbus/bus/embedded"
 	"github.com/loopbus/loopbus/bus/permissions"
 	"github.com/loopbus/loopbus/schemas"
 )
@@ -125,6 +126,20 @@ func TestPermissions(t *testing.T) {
 
 // passwords are those that tests give the users.
 var passwords = map[string]string{"runner": "r-secret", "toolworker": "t-secret", "operator": "o-secret"}
+
+// The servers of a cluster are told, here and in the document, to trace nothing to the API.
+func TestRoutesDenyTraces(t *testing.T) {
+	o, denied := natsOptions(t), embedded.Untraced()
+	if o.Cluster.Permissions == nil || !slices.Equal(o.Cluster.Permissions.Import.Deny, denied) {
+		t.Errorf("the routes of nats.conf have the permissions %+v, want to deny %q", o.Cluster.Permissions, denied)
+	}
+	document := read(t, "../../docs/operations.md")
+	for _, subject := range denied {
+		if !strings.Contains(document, `"`+subject+`"`) {
+			t.Errorf("docs/operations.md does not deny %s", subject)
+		}
+	}
+}
 
 // natsOptions are what a server reads in nats.conf.
 func natsOptions(t *testing.T) *server.Options {
